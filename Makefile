@@ -1,0 +1,54 @@
+# make demo: see it work.  make test: see that it is right.  make check: lint, types, layers.  make bench: measure it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: help setup java demo test check format bench clean
+
+help:
+	@sed -n '1s/^# //p' Makefile
+
+setup: $(VENV)/.dev java
+
+java:
+	@[ -x "$${JAVA_HOME:-/nowhere}/bin/java" ] || command -v java > /dev/null \
+	    || scripts/install-packages "a Java runtime" openjdk-17-jre-headless openjdk-21-jre-headless default-jre-headless
+
+# A bare `python3 -m venv` fails on Debian where python3-venv is not installed: it lacks ensurepip.
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	    || { echo "nabla: $(PYTHON) is missing or older than 3.11; name another with make PYTHON=..." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2> /dev/null || scripts/install-packages "Python's venv module" \
+	    $$($(PYTHON) -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])') python3-venv
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	@touch $@
+
+demo: setup
+	$(BIN)/nabla demo
+
+test: setup
+	$(BIN)/pytest -q -n auto -m "not spark"
+	$(BIN)/pytest -q -m spark
+
+check: setup
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+format: setup
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: setup $(VENV)/.bench
+	$(BIN)/python -m bench
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,21 @@
+"""Nabla: incremental materialized views on Apache Spark."""
+
+from typing import TYPE_CHECKING, Any
+
+from nabla.errors import Conflict, Mismatch, NablaError, NotIncremental
+
+if TYPE_CHECKING:
+    from nabla.lake import Lake
+    from nabla.lake import open_lake as open
+
+__all__ = ["Conflict", "Lake", "Mismatch", "NablaError", "NotIncremental", "open"]
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """Spark is imported with the first lake, not with the package: `nabla --help` should be instant."""
+    if name in ("Lake", "open"):
+        from nabla import lake
+
+        return lake.Lake if name == "Lake" else lake.open_lake
+    raise AttributeError(f"module 'nabla' has no attribute {name!r}")

@@ -1,0 +1,397 @@
+"""The relational algebra: frozen nodes, checked at construction.
+
+Every node denotes a *signed multiset*: a number of copies for each row, negative where a change takes copies away. For
+tables and views all counts are positive and the operators are SQL's. A change (`Scan(at=DELTA)`) flows through the same
+operators: weights pass through filters and projections, multiply in joins and add up in unions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from enum import Enum
+from functools import cached_property
+from typing import Literal
+
+from nabla.algebra.expressions import Call, Column, Expr, Named, Order, WindowCall
+
+JoinKind = Literal["inner", "left", "right", "full", "semi", "anti"]
+
+
+class At(Enum):
+    """Which state of a table a scan reads. Inside a delta this is always said."""
+
+    OLD = "old"
+    NEW = "new"
+    DELTA = "delta"
+
+
+class MalformedPlan(Exception):
+    """A node was built that makes no sense: always a bug of the code that built it, never of a user's query."""
+
+
+@dataclass(frozen=True)
+class Node:
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        raise MalformedPlan(f"{type(self).__name__} does not say what its columns are")
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return tuple(value for f in fields(self) if isinstance(value := getattr(self, f.name), Node))
+
+    def with_inputs(self, *inputs: Node) -> Node:
+        names = [f.name for f in fields(self) if isinstance(getattr(self, f.name), Node)]
+        return replace(self, **dict(zip(names, inputs, strict=True)))
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        return frozenset(c.name for c in self.columns)
+
+    def column(self, name: str) -> Column:
+        for c in self.columns:
+            if c.name == name:
+                return c
+        raise MalformedPlan(f"{type(self).__name__} has no column {name}, only {sorted(self.names)}")
+
+    def walk(self) -> Iterator[Node]:
+        """This node and everything below it, top down."""
+        yield self
+        for node in self.inputs:
+            yield from node.walk()
+
+    @cached_property
+    def signed(self) -> bool:
+        """Whether weights other than one can occur."""
+        return any(node.signed for node in self.inputs)
+
+    def _check(self, what: str, *expressions: Expr, within: frozenset[str] | None = None) -> None:
+        within = within if within is not None else self.inputs[0].names
+        for expression in expressions:
+            if missing := expression.columns - within:
+                raise MalformedPlan(f"{what} {expression.sql} reads {sorted(missing)}, which its input lacks: {sorted(within)}")
+
+    def _check_distinct_names(self) -> None:
+        names = [c.name for c in self.columns]
+        if len(set(names)) != len(names):
+            raise MalformedPlan(f"{type(self).__name__} would have two columns of one name: {sorted(names)}")
+
+
+@dataclass(frozen=True)
+class Scan(Node):
+    """A table, a view or a hidden state table; `fields` are the table's own names of the columns."""
+
+    table: str
+    at: At
+    output: tuple[Column, ...]
+    fields: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.output) != len(self.fields):
+            raise MalformedPlan(f"Scan of {self.table} has {len(self.output)} columns and {len(self.fields)} fields")
+        self._check_distinct_names()
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        return self.output
+
+    @cached_property
+    def signed(self) -> bool:
+        return self.at is At.DELTA
+
+
+@dataclass(frozen=True)
+class Constant(Node):
+    """A few rows written in the query (VALUES); each value is an expression without columns."""
+
+    output: tuple[Column, ...]
+    rows: tuple[tuple[Expr, ...], ...]
+
+    def __post_init__(self) -> None:
+        self._check_distinct_names()
+        for row in self.rows:
+            if len(row) != len(self.output):
+                raise MalformedPlan(f"Constant of {len(self.output)} columns has a row of {len(row)} values")
+            self._check("Value", *row, within=frozenset())
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        return self.output
+
+
+@dataclass(frozen=True)
+class Filter(Node):
+    """The rows for which every conjunct is true."""
+
+    input: Node
+    conjuncts: tuple[Expr, ...]
+
+    def __post_init__(self) -> None:
+        self._check("Filter", *self.conjuncts)
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        return self.input.columns
+
+
+@dataclass(frozen=True)
+class Project(Node):
+    input: Node
+    outputs: tuple[Named, ...]
+
+    def __post_init__(self) -> None:
+        self._check("Project", *(o.expr for o in self.outputs))
+        self._check_distinct_names()
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        return tuple(o.column for o in self.outputs)
+
+    @cached_property
+    def definitions(self) -> dict[str, Expr]:
+        return {o.column.name: o.expr for o in self.outputs}
+
+
+@dataclass(frozen=True)
+class Join(Node):
+    """All conjuncts of `on` must be true; a join without any is the product."""
+
+    left: Node
+    right: Node
+    on: tuple[Expr, ...] = ()
+    kind: JoinKind = "inner"
+
+    def __post_init__(self) -> None:
+        if common := self.left.names & self.right.names:
+            raise MalformedPlan(f"Both sides of a join have columns {sorted(common)}")
+        self._check("Join condition", *self.on, within=self.left.names | self.right.names)
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        left, right = self.left.columns, self.right.columns
+        if self.kind in ("semi", "anti"):
+            return left
+        if self.kind in ("right", "full"):
+            left = tuple(replace(c, nullable=True) for c in left)
+        if self.kind in ("left", "full"):
+            right = tuple(replace(c, nullable=True) for c in right)
+        return left + right
+
+
+@dataclass(frozen=True)
+class UnionAll(Node):
+    """Bag union by position, under columns of its own."""
+
+    members: tuple[Node, ...]
+    output: tuple[Column, ...]
+
+    def __post_init__(self) -> None:
+        for member in self.members:
+            if len(member.columns) != len(self.output):
+                raise MalformedPlan(f"Union of {len(self.output)} columns has a member of {len(member.columns)}")
+        self._check_distinct_names()
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return self.members
+
+    def with_inputs(self, *inputs: Node) -> Node:
+        return replace(self, members=inputs)
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        return self.output
+
+
+@dataclass(frozen=True)
+class Negate(Node):
+    """The same rows with the opposite sign."""
+
+    input: Node
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        return self.input.columns
+
+    @cached_property
+    def signed(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class Weigh(Node):
+    """Makes weights visible: each row once, with its weight as a further column."""
+
+    input: Node
+    weight: Column
+
+    def __post_init__(self) -> None:
+        self._check_distinct_names()
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        return (*self.input.columns, self.weight)
+
+    @cached_property
+    def signed(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class Unweigh(Node):
+    """The inverse of Weigh: the column `weight` becomes the number of copies and disappears."""
+
+    input: Node
+    weight: str
+
+    def __post_init__(self) -> None:
+        self.input.column(self.weight)
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        return tuple(c for c in self.input.columns if c.name != self.weight)
+
+    @cached_property
+    def signed(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class Consolidate(Node):
+    """Equal rows summed, zeros dropped. As a signed multiset it is its input; as stored rows it is the smallest one."""
+
+    input: Node
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        return self.input.columns
+
+    @cached_property
+    def signed(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class Distinct(Node):
+    input: Node
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        return self.input.columns
+
+
+@dataclass(frozen=True)
+class Aggregate(Node):
+    """One row a group, NULLs being equal; without keys one row, always. Keys are columns of the input and keep their names."""
+
+    input: Node
+    keys: tuple[str, ...]
+    calls: tuple[Call, ...] = ()
+
+    def __post_init__(self) -> None:
+        for key in self.keys:
+            self.input.column(key)
+        for call in self.calls:
+            self._check("Aggregate", *call.inputs)
+        self._check_distinct_names()
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        return tuple(self.input.column(k) for k in self.keys) + tuple(c.column for c in self.calls)
+
+
+@dataclass(frozen=True)
+class Window(Node):
+    """Adds a column for each window function; all of them share the partition, whose columns are the input's."""
+
+    input: Node
+    partition: tuple[str, ...]
+    calls: tuple[WindowCall, ...]
+
+    def __post_init__(self) -> None:
+        for key in self.partition:
+            self.input.column(key)
+        for call in self.calls:
+            self._check("Window", call.call, *(o.expr for o in call.order))
+        self._check_distinct_names()
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        return self.input.columns + tuple(c.column for c in self.calls)
+
+
+@dataclass(frozen=True)
+class TopK(Node):
+    """ORDER BY … LIMIT … OFFSET …; without an order any rows will do, which has no incremental meaning."""
+
+    input: Node
+    order: tuple[Order, ...]
+    limit: int | None
+    offset: int = 0
+
+    def __post_init__(self) -> None:
+        self._check("Order", *(o.expr for o in self.order))
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        return self.input.columns
+
+
+@dataclass(frozen=True)
+class _BagOperator(Node):
+    """By position; the result has the left side's columns."""
+
+    left: Node
+    right: Node
+
+    def __post_init__(self) -> None:
+        if len(self.left.columns) != len(self.right.columns):
+            raise MalformedPlan(f"{type(self).__name__} of {len(self.left.columns)} and {len(self.right.columns)} columns")
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        return self.left.columns
+
+
+@dataclass(frozen=True)
+class ExceptAll(_BagOperator):
+    pass
+
+
+@dataclass(frozen=True)
+class IntersectAll(_BagOperator):
+    pass
+
+
+@dataclass(frozen=True)
+class Generate(Node):
+    """LATERAL VIEW: each row with the rows that a generator (explode, inline …) makes of it, under the columns `output`."""
+
+    input: Node
+    generator: Expr
+    output: tuple[Column, ...]
+    outer: bool = False
+
+    def __post_init__(self) -> None:
+        self._check("Generator", self.generator)
+        self._check_distinct_names()
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        return self.input.columns + self.output
+
+
+@dataclass(frozen=True)
+class Opaque(Node):
+    """A query kept as Spark SQL because Nabla has no algebra for it: it can be run, not propagated. `why` names the
+    operator and the place; `tables` are the names that the text reads."""
+
+    sql: str
+    tables: tuple[str, ...]
+    output: tuple[Column, ...]
+    code: str
+    why: str
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        return self.output

@@ -1,0 +1,228 @@
+"""The algebra as Spark SQL.
+
+One query a tree: every node becomes a SELECT over its inputs, and a subtree that occurs twice becomes a common table
+expression. A signed node carries its weights in the column `_n`; an unsigned one has no such column and every row counts
+once. Lowering is total: `test_every_node_has_a_lowering` keeps it so.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Literal
+
+from nabla.algebra.expressions import Column, quote
+from nabla.algebra.nodes import (
+    Aggregate,
+    Consolidate,
+    Constant,
+    Distinct,
+    ExceptAll,
+    Filter,
+    Generate,
+    IntersectAll,
+    Join,
+    MalformedPlan,
+    Negate,
+    Node,
+    Opaque,
+    Project,
+    Scan,
+    TopK,
+    UnionAll,
+    Unweigh,
+    Weigh,
+    Window,
+)
+
+WEIGHT = "_n"
+
+Relation = Callable[[Scan], str]
+"""The name under which a scanned relation is registered; a DELTA relation has a column `_n`."""
+
+Hint = Callable[[Join], Literal["left", "right", None]]
+"""Which side of a join is to be broadcast."""
+
+_JOIN_WORDS = {
+    "inner": "JOIN",
+    "left": "LEFT JOIN",
+    "right": "RIGHT JOIN",
+    "full": "FULL JOIN",
+    "semi": "LEFT SEMI JOIN",
+    "anti": "LEFT ANTI JOIN",
+}
+
+
+def to_sql(node: Node, relation: Relation, hint: Hint = lambda join: None) -> str:
+    """The whole tree as one query; its columns are node.columns, and `_n` if the node is signed."""
+    return _Printer(relation, hint).query(node)
+
+
+def _list(columns: Iterable[Column]) -> str:
+    return ", ".join(quote(c.name) for c in columns)
+
+
+def _select(node: Node, columns: str, rest: str, weight: str = WEIGHT) -> str:
+    signed = f", {weight}" if node.signed else ""
+    return f"SELECT {(columns + signed).removeprefix(', ') or '1 AS _'} {rest}".rstrip()
+
+
+class _Printer:
+    def __init__(self, relation: Relation, hint: Hint) -> None:
+        self.relation = relation
+        self.hint = hint
+        self.uses: Counter[int] = Counter()
+        self.shared: dict[int, tuple[str, str]] = {}
+        self.lowerings: dict[type, Callable[..., str]] = {
+            Scan: self.scan,
+            Constant: self.constant,
+            Filter: self.filter,
+            Project: self.project,
+            Join: self.join,
+            UnionAll: self.union,
+            Negate: self.negate,
+            Weigh: self.weigh,
+            Unweigh: self.unweigh,
+            Consolidate: self.consolidate,
+            Distinct: self.distinct,
+            Aggregate: self.aggregate,
+            Window: self.window,
+            TopK: self.topk,
+            ExceptAll: self.except_all,
+            IntersectAll: self.intersect_all,
+            Generate: self.generate,
+            Opaque: self.opaque,
+        }
+
+    def query(self, node: Node) -> str:
+        self.count(node)
+        body = self.lower(node)
+        if not self.shared:
+            return body
+        tables = ",\n".join(f"{name} AS ({text})" for name, text in self.shared.values())
+        return f"WITH {tables}\n{body}"
+
+    def count(self, node: Node) -> None:
+        self.uses[id(node)] += 1
+        if self.uses[id(node)] == 1:
+            for part in node.inputs:
+                self.count(part)
+
+    def source(self, node: Node, alias: str) -> str:
+        """The node as an item of a FROM clause."""
+        if self.uses[id(node)] > 1 and not isinstance(node, Scan | Constant):
+            if id(node) not in self.shared:
+                text = self.lower(node)
+                self.shared[id(node)] = (f"shared{len(self.shared)}", text)
+            return f"{self.shared[id(node)][0]} AS {alias}"
+        return f"({self.lower(node)}) AS {alias}"
+
+    def lower(self, node: Node) -> str:
+        if type(node) not in self.lowerings:
+            raise MalformedPlan(f"{type(node).__name__} has no lowering to SQL")
+        return self.lowerings[type(node)](node)
+
+    def scan(self, node: Scan) -> str:
+        columns = ", ".join(f"{quote(f)} AS {quote(c.name)}" for f, c in zip(node.fields, node.output, strict=True))
+        return _select(node, columns, f"FROM {self.relation(node)}")
+
+    def constant(self, node: Constant) -> str:
+        if not node.rows:
+            nulls = ", ".join(f"CAST(NULL AS {c.type}) AS {quote(c.name)}" for c in node.output)
+            return f"SELECT {nulls or '1 AS _'} WHERE false"
+        rows = (
+            ", ".join(f"CAST({v.sql} AS {c.type}) AS {quote(c.name)}" for v, c in zip(row, node.output, strict=True))
+            for row in node.rows
+        )
+        return " UNION ALL ".join(f"SELECT {row or '1 AS _'}" for row in rows)
+
+    def filter(self, node: Filter) -> str:
+        where = " AND ".join(f"({c.sql})" for c in node.conjuncts) or "true"
+        return _select(node, _list(node.columns), f"FROM {self.source(node.input, 's')} WHERE {where}")
+
+    def project(self, node: Project) -> str:
+        columns = ", ".join(f"{o.expr.sql} AS {quote(o.column.name)}" for o in node.outputs)
+        return _select(node, columns, f"FROM {self.source(node.input, 's')}")
+
+    def join(self, node: Join) -> str:
+        left, right = self.source(node.left, "l"), self.source(node.right, "r")
+        on = " AND ".join(f"({c.sql})" for c in node.on) or "true"
+        side = self.hint(node)
+        hint = f"/*+ BROADCAST({side[0]}) */ " if side else ""
+        weights = [f"{a}.{WEIGHT}" for a, n in (("l", node.left), ("r", node.right)) if n.signed]
+        if node.kind in ("semi", "anti"):
+            weights = [f"l.{WEIGHT}"] if node.left.signed else []
+        columns = ", ".join([quote(c.name) for c in node.columns] + [f"{' * '.join(weights)} AS {WEIGHT}"] * bool(weights))
+        return f"SELECT {hint}{columns or '1 AS _'} FROM {left} {_JOIN_WORDS[node.kind]} {right} ON {on}"
+
+    def union(self, node: UnionAll) -> str:
+        def member(part: Node) -> str:
+            columns = ", ".join(
+                f"{quote(c.name)} AS {quote(o.name)}" for c, o in zip(part.columns, node.output, strict=True)
+            )
+            weight = WEIGHT if part.signed else f"CAST(1 AS BIGINT) AS {WEIGHT}"
+            return _select(node, columns, f"FROM {self.source(part, 's')}", weight)
+
+        return " UNION ALL ".join(member(part) for part in node.members)
+
+    def negate(self, node: Negate) -> str:
+        weight = f"-{WEIGHT} AS {WEIGHT}" if node.input.signed else f"CAST(-1 AS BIGINT) AS {WEIGHT}"
+        return _select(node, _list(node.columns), f"FROM {self.source(node.input, 's')}", weight)
+
+    def weigh(self, node: Weigh) -> str:
+        weight = WEIGHT if node.input.signed else "CAST(1 AS BIGINT)"
+        columns = [quote(c.name) for c in node.input.columns] + [f"{weight} AS {quote(node.weight.name)}"]
+        return f"SELECT {', '.join(columns)} FROM {self.source(node.input, 's')}"
+
+    def unweigh(self, node: Unweigh) -> str:
+        return _select(
+            node, _list(node.columns), f"FROM {self.source(node.input, 's')}", f"{quote(node.weight)} AS {WEIGHT}"
+        )
+
+    def consolidate(self, node: Consolidate) -> str:
+        columns = _list(node.columns)
+        weight = f"SUM({WEIGHT}) AS {WEIGHT}" if node.input.signed else f"COUNT(*) AS {WEIGHT}"
+        test = f"SUM({WEIGHT}) <> 0" if node.input.signed else "COUNT(*) <> 0"
+        group = f"GROUP BY {columns} " if columns else ""
+        return _select(node, columns, f"FROM {self.source(node.input, 's')} {group}HAVING {test}", weight)
+
+    def distinct(self, node: Distinct) -> str:
+        return f"SELECT DISTINCT {_list(node.columns)} FROM {self.source(node.input, 's')}"
+
+    def aggregate(self, node: Aggregate) -> str:
+        columns = [quote(k) for k in node.keys] + [f"{c.sql} AS {quote(c.column.name)}" for c in node.calls]
+        if not columns:  # SELECT DISTINCT of no columns: a row if there is any
+            return f"SELECT 1 AS _ FROM {self.source(node.input, 's')} HAVING COUNT(*) > 0"
+        group = f"GROUP BY {', '.join(quote(k) for k in node.keys)}" if node.keys else ""
+        return f"SELECT {', '.join(columns)} FROM {self.source(node.input, 's')} {group}".rstrip()
+
+    def window(self, node: Window) -> str:
+        columns = [quote(c.name) for c in node.input.columns]
+        columns += [f"{c.over(node.partition)} AS {quote(c.column.name)}" for c in node.calls]
+        return f"SELECT {', '.join(columns)} FROM {self.source(node.input, 's')}"
+
+    def topk(self, node: TopK) -> str:
+        order = f" ORDER BY {', '.join(o.sql for o in node.order)}" if node.order else ""
+        limit = f" LIMIT {node.limit}" if node.limit is not None else ""
+        offset = f" OFFSET {node.offset}" if node.offset else ""
+        return f"SELECT {_list(node.columns)} FROM {self.source(node.input, 's')}{order}{limit}{offset}"
+
+    def bag_operator(self, node: ExceptAll | IntersectAll, word: str) -> str:
+        left, right = self.source(node.left, "s"), self.source(node.right, "s")
+        return f"(SELECT {_list(node.left.columns)} FROM {left}) {word} (SELECT {_list(node.right.columns)} FROM {right})"
+
+    def except_all(self, node: ExceptAll) -> str:
+        return self.bag_operator(node, "EXCEPT ALL")
+
+    def intersect_all(self, node: IntersectAll) -> str:
+        return self.bag_operator(node, "INTERSECT ALL")
+
+    def generate(self, node: Generate) -> str:
+        outer = "OUTER " if node.outer else ""
+        output = f" AS {_list(node.output)}" if node.output else ""
+        view = f"LATERAL VIEW {outer}{node.generator.sql} g{output}"
+        return _select(node, _list(node.columns), f"FROM {self.source(node.input, 's')} {view}")
+
+    def opaque(self, node: Opaque) -> str:
+        columns = ", ".join(quote(c.name) for c in node.output)
+        return f"SELECT * FROM ({node.sql}) AS o({columns})"

@@ -1,0 +1,85 @@
+"""Deriving the change of a query: `Derivation(changed).d(q)`.
+
+Within a derivation `d(q)` is the change of q, `old(q)` and `new(q)` are q before and after it. Nothing is computed here:
+all three are plans. A query none of whose tables changed has no change, which is written None, so that only changed
+operands give a term.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from nabla.algebra.expressions import Column, Named
+from nabla.algebra.nodes import Aggregate, At, Negate, Node, Project, Scan, UnionAll, Weigh
+from nabla.calculus.laws import derive
+
+Contents = Callable[[At], Node]
+
+
+class Derivation:
+    """`changed` names the relations that changed; `contents` says how the rows of an inner stage are read from its state."""
+
+    def __init__(self, changed: frozenset[str], contents: Mapping[str, Contents] | None = None) -> None:
+        self.changed = changed
+        self.contents = dict(contents or {})
+        self._d: dict[int, Node | None] = {}
+        self._at: dict[tuple[int, At], Node] = {}
+        self._keep: list[Node] = []  # what the memo's ids belong to must stay alive
+
+    def touches(self, q: Node) -> bool:
+        return any(isinstance(node, Scan) and node.table in self.changed for node in q.walk())
+
+    def d(self, q: Node) -> Node | None:
+        if id(q) not in self._d:
+            self._keep.append(q)
+            self._d[id(q)] = derive(q, self) if self.touches(q) else None
+        return self._d[id(q)]
+
+    def old(self, q: Node) -> Node:
+        return self.at(q, At.OLD)
+
+    def new(self, q: Node) -> Node:
+        return self.at(q, At.NEW)
+
+    def at(self, q: Node, at: At) -> Node:
+        if (id(q), at) not in self._at:
+            self._keep.append(q)
+            if isinstance(q, Scan):
+                # A table that did not change is the same before and after: one scan serves both.
+                when = at if q.table in self.changed else At.NEW
+                self._at[id(q), at] = self.read(q, when)
+            else:
+                self._at[id(q), at] = q.with_inputs(*(self.at(part, at) for part in q.inputs)) if q.inputs else q
+        return self._at[id(q), at]
+
+    def read(self, scan: Scan, at: At) -> Node:
+        """A table, or the rows of an inner stage, which are made from its state."""
+        if scan.table not in self.contents:
+            return replace(scan, at=at)
+        rows = self.contents[scan.table](at)
+        by_field = {c.name: c for c in rows.columns}
+        return Project(rows, tuple(Named(c, by_field[f].ref) for c, f in zip(scan.output, scan.fields, strict=True)))
+
+
+def add(*terms: Node | None) -> Node | None:
+    """The sum of changes with the same columns."""
+    present = [t for t in terms if t is not None]
+    if len(present) < 2:
+        return present[0] if present else None
+    return UnionAll(tuple(present), present[0].columns)
+
+
+def negative(term: Node | None) -> Node | None:
+    return None if term is None else Negate(term)
+
+
+def primed(node: Node, mark: str = "'") -> Node:
+    """The same rows under other names, for use beside the original."""
+    return Project(node, tuple(Named(c.renamed(c.name + mark), c.ref) for c in node.columns))
+
+
+def keys_of(change: Node, keys: tuple[str, ...], mark: str = "'") -> Node:
+    """The key values that occur in a change, each once, under primed names."""
+    weighed = Weigh(change, Column("weight#", "bigint", False))
+    return primed(Aggregate(weighed, keys), mark)

@@ -1,0 +1,95 @@
+"""Why a view cannot be maintained from the change alone: reason codes, each with the place and a remedy.
+
+Silent fallback is a bug: a view that recomputes has at least one obstacle, and every surface shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from nabla.algebra.expressions import Expr, readable
+from nabla.algebra.nodes import Aggregate, Filter, Generate, Join, Node, Opaque, Project, TopK, Window
+from nabla.calculus import rules as rules  # registers the laws
+from nabla.calculus.laws import law_of
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    code: str
+    what: str
+    place: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.what} ({self.place}). {self.remedy}"
+
+
+def obstacles(plan: Node) -> tuple[Obstacle, ...]:
+    """All of them, in the order of the plan; empty if every operator has a law."""
+    found: dict[str, Obstacle] = {}
+    for node in plan.walk():
+        for obstacle in _of_node(node):
+            found.setdefault(str(obstacle), obstacle)
+    for column in plan.columns:
+        if not comparable(column.type):
+            obstacle = Obstacle(
+                "NABLA_NOT_COMPARABLE",
+                f'column "{column.label}" has type {column.type}, whose values Spark cannot compare',
+                "output of the view",
+                "Turn it into an array of its entries, or leave it out.",
+            )
+            found.setdefault(str(obstacle), obstacle)
+    return tuple(found.values())
+
+
+def comparable(type_: str) -> bool:
+    """Whether rows with such a value can be compared, grouped and cancelled."""
+    return not any(word in type_ for word in ("map<", "variant", "geometry", "geography"))
+
+
+def _of_node(node: Node) -> Iterator[Obstacle]:
+    if isinstance(node, Opaque):
+        yield Obstacle(node.code, node.why, "the query", "The view is recomputed and compared.")
+        return
+    if isinstance(node, TopK) and not node.order:
+        yield Obstacle(
+            "NABLA_LIMIT_WITHOUT_ORDER",
+            f"LIMIT {node.limit} without ORDER BY may return any rows",
+            "LIMIT",
+            "Add an ORDER BY that decides which rows are kept.",
+        )
+        return
+    for expression, place in _expressions(node):
+        if not expression.deterministic:
+            yield Obstacle(
+                "NABLA_NONDETERMINISTIC",
+                f"{readable(expression.sql)} gives another value each time it is evaluated",
+                place,
+                "Store the value in a table, or move it out of the view.",
+            )
+    if law_of(node) is None:
+        yield Obstacle(
+            "NABLA_NO_RULE",
+            f"there is no rule for {type(node).__name__}",
+            type(node).__name__,
+            "The view is recomputed and compared.",
+        )
+
+
+def _expressions(node: Node) -> Iterator[tuple[Expr, str]]:
+    match node:
+        case Filter():
+            yield from ((e, "WHERE or HAVING") for e in node.conjuncts)
+        case Join():
+            yield from ((e, "join condition") for e in node.on)
+        case Project():
+            yield from ((o.expr, f'column "{o.column.label}"') for o in node.outputs)
+        case Generate():
+            yield node.generator, "generator"
+        case Aggregate():
+            yield from ((e, f'aggregate "{c.column.label}"') for c in node.calls for e in c.inputs)
+        case Window():
+            yield from ((c.call, f'window "{c.column.label}"') for c in node.calls)
+        case TopK():
+            yield from ((o.expr, "ORDER BY") for o in node.order)

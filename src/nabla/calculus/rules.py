@@ -1,0 +1,213 @@
+"""The delta rules, one an operator. d(q) is the change of q, old(q) and new(q) are q before and after it.
+
+Read beside design section 3: every body is its law, transcribed. All operands may change at once.
+"""
+
+from __future__ import annotations
+
+from nabla.algebra.expressions import Expr, Named
+from nabla.algebra.nodes import (
+    Aggregate,
+    At,
+    Constant,
+    Distinct,
+    ExceptAll,
+    Filter,
+    Generate,
+    IntersectAll,
+    Join,
+    Negate,
+    Node,
+    Project,
+    Scan,
+    TopK,
+    UnionAll,
+    Window,
+)
+from nabla.calculus.delta import Derivation, add, keys_of, negative
+from nabla.calculus.laws import rule
+from nabla.calculus.restrict import on_columns, restrict
+
+
+def _joined(left: Node | None, right: Node | None, q: Join) -> Node | None:
+    return None if left is None or right is None else Join(left, right, q.on, q.kind)
+
+
+@rule(Scan, law="dR is given", source="the change of a table between two versions")
+def scan(q: Scan, c: Derivation) -> Node | None:
+    return c.read(q, At.DELTA)
+
+
+@rule(Constant, law="d(c) = ∅", source="GLT97")
+def constant(q: Constant, c: Derivation) -> Node | None:
+    return None
+
+
+@rule(Filter, law="d(σ S) = σ dS", source="GLT97 fig. 2; linear")
+def select(q: Filter, c: Derivation) -> Node | None:
+    return _linear(q, c)
+
+
+@rule(Project, law="d(π S) = π dS", source="GLT97 fig. 2; linear on bags")
+def project(q: Project, c: Derivation) -> Node | None:
+    return _linear(q, c)
+
+
+@rule(Generate, law="d(μ S) = μ dS", source="linear: each row is unnested by itself")
+def generate(q: Generate, c: Derivation) -> Node | None:
+    return _linear(q, c)
+
+
+@rule(Negate, law="d(−S) = −dS", source="linear")
+def negate(q: Negate, c: Derivation) -> Node | None:
+    return _linear(q, c)
+
+
+@rule(UnionAll, law="d(S + T) = dS + dT", source="GLT97 fig. 2; linear on bags")
+def union_all(q: UnionAll, c: Derivation) -> Node | None:
+    changes = [change for member in q.members if (change := c.d(member)) is not None]
+    return UnionAll(tuple(changes), q.output)
+
+
+def _linear(q: Node, c: Derivation) -> Node | None:
+    change = c.d(q.inputs[0])
+    return None if change is None else q.with_inputs(change)
+
+
+@rule(
+    Join,
+    law="d(S ⋈ T) = dS ⋈ T₀ + S₁ ⋈ dT",
+    source="GLT97 fig. 2; count algorithm 3.6",
+    when=lambda q: q.kind == "inner",
+)
+def join(q: Join, c: Derivation) -> Node | None:
+    return add(_joined(c.d(q.left), c.old(q.right), q), _joined(c.new(q.left), c.d(q.right), q))
+
+
+def _flips(q: Join, c: Derivation) -> tuple[Node | None, Node | None]:
+    """(up, down): rows of S₁ near a changed row of T that found their first match, and that lost their last."""
+    change = c.d(q.right)
+    if change is None:
+        return None, None
+    near = Join(c.new(q.left), change, q.on, "semi")
+    before, after = c.old(q.right), c.new(q.right)
+    up = Join(Join(near, before, q.on, "anti"), after, q.on, "semi")
+    down = Join(Join(near, before, q.on, "semi"), after, q.on, "anti")
+    return up, down
+
+
+@rule(
+    Join,
+    law="d(S ⋉ T) = dS ⋉ T₀ + up − down,  up, down ⊆ S₁ ⋉ dT",
+    source="GK98 table 1, on bags",
+    when=lambda q: q.kind == "semi",
+)
+def semijoin(q: Join, c: Derivation) -> Node | None:
+    up, down = _flips(q, c)
+    return add(_joined(c.d(q.left), c.old(q.right), q), up, negative(down))
+
+
+@rule(
+    Join,
+    law="d(S ▷ T) = dS ▷ T₀ + down − up,  up, down ⊆ S₁ ⋉ dT",
+    source="GK98 table 1, on bags",
+    when=lambda q: q.kind == "anti",
+)
+def antijoin(q: Join, c: Derivation) -> Node | None:
+    up, down = _flips(q, c)
+    return add(_joined(c.d(q.left), c.old(q.right), q), down, negative(up))
+
+
+
+def outer_parts(q: Join) -> UnionAll:
+    """S ⟕ T = (S ⋈ T) + (S ▷ T) × null, and the mirror images."""
+    left, right = q.left, q.right
+    inner = Join(left, right, q.on, "inner")
+    members: list[Node] = [inner]
+
+    def row(present: Node) -> tuple[Named, ...]:
+        return tuple(
+            Named(c, c.ref if c.name in present.names else Expr(f"CAST(NULL AS {c.type})", c.type)) for c in q.columns
+        )
+
+    if q.kind in ("left", "full"):
+        members.append(Project(Join(left, right, q.on, "anti"), row(left)))
+    if q.kind in ("right", "full"):
+        members.append(Project(Join(right, left, q.on, "anti"), row(right)))
+    return UnionAll(tuple(members), q.columns)
+
+
+@rule(
+    Join,
+    law="d(S ⟕ T) = d(S ⋈ T) + d(S ▷ T) × null",
+    source="GK98 table 2, on bags",
+    when=lambda q: q.kind in ("left", "right", "full"),
+)
+def outer_join(q: Join, c: Derivation) -> Node | None:
+    return c.d(outer_parts(q))
+
+
+def _affected(q: Node, keys: tuple[str, ...], c: Derivation) -> Node | None:
+    """op(S₁ ⋉ K) − op(S₀ ⋉ K) for an operator that works on each group by itself, K being the groups in dS."""
+    (source,) = q.inputs
+    change = c.d(source)
+    if change is None:
+        return None
+    touched = keys_of(change, keys) if keys else None
+
+    def group(state: Node) -> Node:
+        return restrict(state, touched, on_columns(state, keys, touched)) if touched is not None else state
+
+    return add(q.with_inputs(group(c.new(source))), negative(q.with_inputs(group(c.old(source)))))
+
+
+@rule(Distinct, law="d(δ S) = δ(S₁ ⋉ dS) − δ(S₀ ⋉ dS)", source="design 3; count algorithm")
+def distinct(q: Distinct, c: Derivation) -> Node | None:
+    return _affected(q, tuple(col.name for col in q.columns), c)
+
+
+@rule(Aggregate, law="d(γ S) = γ(S₁ ⋉ G(dS)) − γ(S₀ ⋉ G(dS))", source="Quass; thesis 5: affected groups")
+def aggregate(q: Aggregate, c: Derivation) -> Node | None:
+    return _affected(q, q.keys, c)
+
+
+@rule(Window, law="d(ω S) = ω(S₁ ⋉ P(dS)) − ω(S₀ ⋉ P(dS))", source="design 3: affected partitions")
+def window(q: Window, c: Derivation) -> Node | None:
+    return _affected(q, q.partition, c)
+
+
+@rule(
+    TopK,
+    law="d(τ S) = τ(S₁) − τ(S₀)",
+    source="design 3: one group",
+    when=lambda q: bool(q.order),
+)
+def top_k(q: TopK, c: Derivation) -> Node | None:
+    return _affected(q, (), c)
+
+
+def _by_rows(q: ExceptAll | IntersectAll, c: Derivation) -> Node | None:
+    """Recomputed on the rows that occur in dS or dT."""
+    columns = tuple(col.name for col in q.columns)
+    changes = [change for part in q.inputs if (change := c.d(part)) is not None]
+    touched = keys_of(UnionAll(tuple(changes), q.columns), columns)
+
+    def near(state: Node) -> Node:
+        names = tuple(col.name for col in state.columns)
+        return restrict(state, touched, on_columns(state, names, touched))
+
+    after = q.with_inputs(near(c.new(q.left)), near(c.new(q.right)))
+    before = q.with_inputs(near(c.old(q.left)), near(c.old(q.right)))
+    return add(after, negative(before))
+
+
+@rule(ExceptAll, law="d(S ∸ T) = (S₁ ∸ T₁) − (S₀ ∸ T₀) on the rows in dS or dT", source="GLT97, on bags")
+def except_all(q: ExceptAll, c: Derivation) -> Node | None:
+    return _by_rows(q, c)
+
+
+@rule(IntersectAll, law="d(S ∩ T) = (S₁ ∩ T₁) − (S₀ ∩ T₀) on the rows in dS or dT", source="GLT97, on bags")
+def intersect_all(q: IntersectAll, c: Derivation) -> Node | None:
+    return _by_rows(q, c)
+
+

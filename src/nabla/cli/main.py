@@ -1,0 +1,282 @@
+"""The commands of `nabla`. Spark is imported by the commands that need it, so that help is instant."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from nabla.cli import show
+from nabla.cli.output import out, print_json, reporting, working
+from nabla.cli.places import locate
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+app = typer.Typer(
+    name="nabla",
+    help="Incremental materialized views on Apache Spark: a refresh computes only what changed.",
+    epilog="Start with `nabla demo`, or with `nabla init shop && cd shop && nabla run`.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+Mode = Literal["auto", "incremental", "strict", "full"]
+
+LakeOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--lake",
+        help="The lake's folder, or a project's. Default: the lake or project that the current folder is in.",
+        show_default=False,
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on standard output, for programs.")]
+DebugOption = Annotated[bool, typer.Option("--debug", help="Show Python's traceback when something goes wrong.")]
+LimitOption = Annotated[int, typer.Option("--limit", min=1, help="Show at most this many rows.")]
+NamesArgument = Annotated[list[str] | None, typer.Argument(help="Views. Default: all.", show_default=False)]
+ModeOption = Annotated[
+    Mode | None,
+    typer.Option(
+        "--mode",
+        help="auto: the cheaper of incremental and full. incremental: from the change wherever there is a rule. "
+        "strict: fail where there is none. full: recompute.",
+        show_default=False,
+    ),
+]
+
+
+def _version(value: bool) -> None:
+    if value:
+        from importlib.metadata import version
+
+        out().print(f"nabla {version('nabla')}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+@reporting
+def init(
+    name: Annotated[Path, typer.Argument(help="The folder to make.")],
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Make a small project that works as it is: tables, views in SQL and Python, sample data."""
+    from nabla.cli.starter import create_project
+
+    files = create_project(name)
+    if as_json:
+        print_json({"project": name, "files": files})
+        return
+    console = out()
+    for file in files:
+        console.print(f"  [green]+[/] {name / file}")
+    console.print(f"\nNext: [bold]cd {name} && nabla run[/]")
+
+
+@app.command()
+@reporting
+def run(
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Build views again whose definition differs from the lake's.")
+    ] = False,
+    mode: ModeOption = None,
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Bring a project up to date: load missing tables, build missing views, refresh the others."""
+    from nabla.cli.projects import run_project
+
+    place = locate(lake)
+    with working("Starting Spark", as_json) as tell:
+        folder = place.project()
+        result = run_project(folder, place.open(create=True), mode=mode, rebuild=rebuild, tell=tell)
+    if as_json:
+        print_json(result)
+    else:
+        show.run(result)
+
+
+@app.command()
+@reporting
+def refresh(
+    names: NamesArgument = None,
+    mode: ModeOption = None,
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Bring views up to date with their sources, and say how it was done."""
+    place = locate(lake)
+    with working("Starting Spark", as_json) as tell:
+        opened = place.open()
+        tell("Refreshing")
+        reports = opened.refresh(
+            *(names or ()),
+            mode=mode or place.mode,
+            progress=lambda report: tell(f"Refreshed {report.name}"),
+        )
+    if as_json:
+        print_json(reports)
+    else:
+        show.reports(reports)
+
+
+@app.command()
+@reporting
+def status(
+    names: Annotated[list[str] | None, typer.Argument(help="Tables and views. Default: all.")] = None,
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Show the lake's tables and views: version, rows, what is stale."""
+    with working("Reading the lake", as_json):
+        every = locate(lake).open().status()
+    show.check_names(names or [], every)
+    chosen = {name: every[name] for name in names or every}
+    if as_json:
+        print_json(chosen)
+    else:
+        show.status(chosen)
+
+
+@app.command()
+@reporting
+def explain(
+    name: Annotated[str | None, typer.Argument(help="The view.", show_default=False)] = None,
+    rules: Annotated[bool, typer.Option("--rules", help="List the rules of the calculus instead.")] = False,
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Show how a view is maintained: its plan for the change, the rules and the costs."""
+    if rules:
+        show.rules(as_json)
+        return
+    if name is None:
+        raise typer.BadParameter("give the name of a view, or --rules")
+    with working("Planning", as_json):
+        explanation = locate(lake).open().explain(name)
+    if as_json:
+        print_json(explanation.to_dict())
+    else:
+        out().print(str(explanation), markup=False)
+
+
+@app.command()
+@reporting
+def changes(
+    name: Annotated[str, typer.Argument(help="The view.")],
+    since: Annotated[int, typer.Option("--since", min=0, help="Only changes after this version of the view.")] = 0,
+    limit: LimitOption = 50,
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Show a view's change feed: every row inserted or deleted, with the version that did it."""
+    with working("Reading the feed", as_json):
+        rows = locate(lake).open().changes(name, since=since)
+    _print_rows(rows, limit, as_json)
+
+
+@app.command()
+@reporting
+def verify(
+    names: NamesArgument = None,
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Recompute views and compare them with what is stored; fails with the rows that differ."""
+    with working("Starting Spark", as_json) as tell:
+        opened = locate(lake).open()
+        verified = names or [name for name, status in opened.status().items() if status.kind == "view"]
+        for name in verified:
+            tell(f"Recomputing {name}")
+            opened.verify(name)
+    if as_json:
+        print_json({"verified": verified})
+    else:
+        out().print(f"[green]exact[/]  {len(verified)} of {len(verified)} views equal their queries")
+
+
+@app.command()
+@reporting
+def sql(
+    query: Annotated[str, typer.Argument(help="A query over the lake's tables and views.")],
+    limit: LimitOption = 50,
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Query the lake with Spark SQL."""
+    with working("Running", as_json):
+        rows = locate(lake).open().sql(query)
+    _print_rows(rows, limit, as_json)
+
+
+@app.command()
+@reporting
+def vacuum(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be deleted.")] = False,
+    older_than: Annotated[
+        float, typer.Option("--older-than", min=0, help="Keep what was needed in the last so many hours.")
+    ] = 168,
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Delete files that no version needs any more. What views still refer to is kept."""
+    with working("Looking for files that nothing needs", as_json):
+        done = locate(lake).open().vacuum(dry_run=dry_run, older_than=timedelta(hours=older_than))
+    if as_json:
+        print_json(done)
+    else:
+        show.vacuumed(done, dry_run)
+
+
+@app.command()
+@reporting
+def demo(
+    lake: Annotated[
+        Path | None, typer.Option("--lake", help="Keep the lake here. Default: a temporary folder.", show_default=False)
+    ] = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Build a small shop, change it a few times, and time every refresh against a recompute."""
+    from nabla.demo.run import run_demo
+
+    results = run_demo(lake, quiet=as_json)
+    if as_json:
+        print_json(results)
+
+
+def _print_rows(rows: DataFrame, limit: int, as_json: bool) -> None:
+    """One row more than the limit tells whether there are more."""
+    with working("Running", as_json):
+        found = rows.limit(limit + 1).collect()
+    if as_json:
+        print_json(found[:limit])
+    else:
+        show.rows(rows.columns, found[:limit], more=len(found) > limit)
+
+
+def main() -> None:
+    app()

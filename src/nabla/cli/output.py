@@ -1,0 +1,145 @@
+"""What the commands print: tables for people, JSON for programs, errors on the error stream."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import decimal
+import functools
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from nabla.errors import Mismatch, NablaError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+MODE_STYLES = {"skip": "dim", "incremental": "green", "full": "yellow", "build": "cyan", "rebuild": "cyan"}
+
+
+def out() -> Console:
+    """Standard output, as wide as it takes where nobody watches: programs do not want lines broken."""
+    return Console(soft_wrap=not sys.stdout.isatty(), highlight=False)
+
+
+def err() -> Console:
+    return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+
+
+@contextmanager
+def working(what: str, quiet: bool = False) -> Iterator[Callable[[str], None]]:
+    """A spinner on the error stream while work goes on; the value says what is being done now."""
+    console = err()
+    if quiet or not console.is_terminal:
+        yield lambda _: None
+        return
+    with console.status(f"{escape(what)} …") as status:
+        yield lambda text: status.update(f"{escape(text)} …")
+
+
+def reporting(command: Callable[P, R]) -> Callable[P, R]:
+    """Turns what goes wrong in a command into a message and exit code 1; `--debug` shows where it went wrong."""
+
+    @functools.wraps(command)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+        if kwargs.get("debug"):
+            return command(*args, **kwargs)
+        try:
+            return command(*args, **kwargs)
+        except BrokenPipeError:  # the reader, such as `head`, has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
+        except KeyboardInterrupt:
+            err().print("[yellow]stopped[/]")
+            raise typer.Exit(130) from None
+        except NablaError as error:
+            show_error(error, as_json=bool(kwargs.get("as_json")))
+        except (typer.Exit, typer.Abort, typer.BadParameter):
+            raise
+        except Exception as error:
+            show_error(unexpected(error), as_json=bool(kwargs.get("as_json")))
+        raise typer.Exit(1)
+
+    return wrapper
+
+
+def unexpected(error: Exception) -> NablaError:
+    lines = str(error).strip().splitlines()[:2]  # py4j names the Java exception in the second line
+    what = f"{type(error).__name__}: {' '.join(lines)}" if lines else type(error).__name__
+    return NablaError("NABLA_UNEXPECTED", what, remedy="Run the command again with --debug to see where.")
+
+
+def show_error(error: NablaError, as_json: bool) -> None:
+    if as_json:
+        fields = {"code": error.code, "message": error.message, "place": error.place, "remedy": error.remedy}
+        if isinstance(error, Mismatch):
+            fields["rows"] = jsonable(error.rows)
+        print(json.dumps({"error": fields}, ensure_ascii=False), file=sys.stderr)  # noqa: T201
+        return
+    console = err()
+    console.print(f"[bold red]{escape(error.code)}[/]  {escape(error.message)}")
+    if error.place:
+        console.print(f"  [dim]where[/]   {escape(error.place)}")
+    if error.remedy:
+        console.print(f"  [dim]remedy[/]  {escape(error.remedy)}")
+    if isinstance(error, Mismatch):
+        for row in error.rows[:20]:
+            console.print(f"  {escape(str(row))}")
+
+
+def print_json(value: object) -> None:
+    print(json.dumps(jsonable(value), ensure_ascii=False, indent=2))  # noqa: T201
+
+
+def jsonable(value: Any) -> Any:
+    """Dataclasses as objects, decimals and times as text: exact, and readable by every JSON library."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: jsonable(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): jsonable(item) for key, item in value.items()}
+    if hasattr(value, "asDict"):  # a Row of Spark, which is a tuple too
+        return jsonable(value.asDict())
+    if isinstance(value, list | tuple | set | frozenset):
+        return [jsonable(item) for item in value]
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    if isinstance(value, bytes | bytearray):
+        return value.hex()
+    if isinstance(value, decimal.Decimal | Path | datetime.timedelta):
+        return str(value)
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[object]], numbers: Sequence[str] = ()) -> Table:
+    """A plain table; the columns named in `numbers` are aligned right."""
+    grid = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2))
+    for header in headers:
+        grid.add_column(header, justify="right" if header in numbers else "left", overflow="fold")
+    for row in rows:
+        grid.add_row(*(cell(value) for value in row))
+    return grid
+
+
+def cell(value: object) -> str:
+    if value is None:
+        return "[dim]–[/]"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.2f}"
+    return escape(str(value))
+
+
+def mode_cell(mode: str) -> str:
+    return f"[{MODE_STYLES.get(mode, 'white')}]{escape(mode)}[/]"

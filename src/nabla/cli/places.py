@@ -1,0 +1,72 @@
+"""Which lake a command means: `--lake`, else the one of the project or the lake that the current folder is in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nabla.errors import NablaError
+
+if TYPE_CHECKING:
+    from nabla.frontend.pipeline_spec import Mode, Spec
+    from nabla.lake import Lake
+
+
+@dataclass(frozen=True)
+class Place:
+    """A lake's folder, with the project that it belongs to if there is one."""
+
+    lake: Path
+    spec: Spec | None = None
+
+    def open(self, *, create: bool = False) -> Lake:
+        """Open the lake; without `create`, one that is not there is an error."""
+        import nabla
+        from nabla.engine.session import build_session
+
+        if not create and not is_lake(self.lake):
+            raise NablaError(
+                "NABLA_NO_LAKE",
+                "there is no lake",
+                place=str(self.lake),
+                remedy="Name one with --lake, build this project's with `nabla run`, or start with `nabla init NAME`.",
+            )
+        settings = self.spec.spark_settings if self.spec else {}
+        return nabla.open(self.lake, spark=build_session("nabla", settings) if settings else None)
+
+    def project(self) -> Path:
+        """The folder of the project."""
+        if self.spec is None:
+            raise NablaError(
+                "NABLA_PROJECT",
+                "there is no spark-pipeline.yml here or in a folder above",
+                place=str(self.lake),
+                remedy="Make a project with `nabla init NAME`, or go to the folder of one.",
+            )
+        return self.spec.folder
+
+    @property
+    def mode(self) -> Mode:
+        return self.spec.mode if self.spec else "auto"
+
+
+def is_lake(folder: Path) -> bool:
+    """Whether a lake was made here, be it damaged."""
+    return (folder / "_nabla").is_dir()
+
+
+def locate(lake: Path | None) -> Place:
+    """The place that `--lake` names, or the one around the current folder."""
+    from nabla.frontend.pipeline_spec import find_spec, load_spec
+
+    folder = Path.cwd() if lake is None else lake.expanduser()
+    if lake is not None and not folder.exists():
+        return Place(folder.absolute())
+    if is_lake(folder):
+        return Place(folder.resolve())
+    spec_file = find_spec(folder)
+    if spec_file is not None:
+        spec = load_spec(spec_file)
+        return Place(spec.lake, spec)
+    return Place(folder.resolve())

@@ -1,0 +1,252 @@
+"""`nabla run`: make the lake hold what a project defines, then bring its views up to date."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from nabla.errors import NablaError
+from nabla.frontend.pipeline_spec import Spec, TableSource
+from nabla.frontend.pipelines import Element, load_project, python_error
+
+if TYPE_CHECKING:
+    from nabla.lake import Lake
+    from nabla.planner.steps import Mode
+    from nabla.results import ViewReport
+
+Tell = Callable[[str], None]
+
+# Settings that change what a query returns. A refresh runs all views of a lake under the same ones.
+MEANING = (
+    "spark.sql.ansi.",
+    "spark.sql.legacy.",
+    "spark.sql.session.",
+    "spark.sql.caseSensitive",
+    "spark.sql.timestampType",
+)
+
+
+@dataclass(frozen=True)
+class Built:
+    """A view that this run built from nothing, or again because its definition changed."""
+
+    name: str
+    mode: str
+    inserted: int
+    deleted: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run did."""
+
+    project: str
+    lake: Path
+    tables: tuple[str, ...]
+    built: tuple[Built, ...]
+    refreshed: Mapping[str, ViewReport]
+    strangers: tuple[str, ...] = field(default=())
+
+
+def run_project(folder: Path, lake: Lake, *, mode: Mode | None, rebuild: bool, tell: Tell) -> Run:
+    """Create what is missing, rebuild what changed if asked to, refresh the rest. Nothing is ever dropped."""
+    tell("Reading the project")
+    project = load_project(folder, lake.spark)
+    tables = _load_tables(lake, project.spec, tell)
+    built = _Builder(lake, project.spec, rebuild, tell).build(project.definitions)
+    tell("Refreshing")
+    reports = lake.refresh(mode=mode or project.spec.mode, progress=lambda report: tell(f"Refreshed {report.name}"))
+    known = {element.name.lower() for element in project.definitions}
+    strangers = [name for name, status in lake.status().items() if status.kind == "view" and name.lower() not in known]
+    return Run(project.name, project.lake, tables, built, dict(reports), tuple(strangers))
+
+
+def _load_tables(lake: Lake, spec: Spec, tell: Tell) -> tuple[str, ...]:
+    present = {name.lower() for name in lake.status()}
+    missing = [source for source in spec.tables if source.name.lower() not in present]
+    for source in missing:
+        tell(f"Loading {source.name}")
+        if (source.path / "_delta_log").is_dir():
+            lake.register(source.name, str(source.path))
+        else:
+            lake.create_table(source.name, data=_read_files(lake, source, spec), key=source.key or None)
+    return tuple(source.name for source in missing)
+
+
+def _read_files(lake: Lake, source: TableSource, spec: Spec) -> DataFrame:
+    formats = {".csv": "csv", ".json": "json", ".jsonl": "json", ".parquet": "parquet"}
+    files = [source.path] if source.path.is_file() else sorted(source.path.glob("*"))
+    found = {formats[file.suffix] for file in files if file.suffix in formats}
+    if len(found) != 1:
+        raise NablaError(
+            "NABLA_PROJECT",
+            f'the files of table "{source.name}" are missing or of more than one kind',
+            place=str(source.path),
+            remedy="Name a .csv, .json or .parquet file, a folder of them or a Delta table.",
+        )
+    kind = found.pop()
+    reader = lake.spark.read.format(kind)
+    if kind == "csv":
+        reader = reader.option("header", True)
+    if source.schema is None and kind == "csv":
+        reader = reader.option("inferSchema", True)
+    elif source.schema is not None:
+        reader = reader.schema(source.schema)
+    return reader.load(source.path.as_uri())
+
+
+class _Builder:
+    """Builds a project's datasets in an order that works: one that reads another that is not there yet waits for it."""
+
+    def __init__(self, lake: Lake, spec: Spec, rebuild: bool, tell: Tell) -> None:
+        self.lake = lake
+        self.spec = spec
+        self.rebuild = rebuild
+        self.tell = tell
+        self.built: list[Built] = []
+        self.changed: list[Element] = []
+
+    def build(self, elements: Sequence[Element]) -> tuple[Built, ...]:
+        for element in elements:
+            self._check(element)
+        waiting = list(elements)
+        while waiting:
+            errors: dict[str, Exception] = {}
+            for element in waiting:
+                try:
+                    self._build_one(element)
+                except (NablaError, PySparkException) as error:
+                    if not _misses_a_table(error):
+                        raise self._placed(error, element) from error
+                    errors[element.name] = error
+            if len(errors) == len(waiting):
+                first = waiting[0]
+                raise self._placed(errors[first.name], first) from errors[first.name]
+            waiting = [element for element in waiting if element.name in errors]
+        if self.changed:
+            raise self._changed_error()
+        return tuple(self.built)
+
+    def _build_one(self, element: Element) -> None:
+        self.tell(f"Building {element.name}")
+        start = time.monotonic()
+        query = self._query(element)
+        if element.kind == "temporary_view":
+            frame = self.lake.sql(query) if isinstance(query, str) else query
+            frame.createOrReplaceTempView(f"`{element.name.replace('`', '``')}`")
+            return
+        mode = "build"
+        try:
+            report = self.lake.create_view(element.name, query)
+        except NablaError as error:
+            if error.code == "NABLA_EXISTS":  # as the project defines it
+                return
+            if error.code != "NABLA_DEFINITION_CHANGED":
+                raise
+            if not self.rebuild:
+                self.changed.append(element)
+                return
+            mode = "rebuild"
+            report = self.lake.create_view(element.name, query, rebuild=True)
+        self.built.append(Built(element.name, mode, report.inserted, report.deleted, time.monotonic() - start))
+
+    def _query(self, element: Element) -> str | DataFrame:
+        if isinstance(element.query, str):
+            if element.schema is not None:
+                _check_schema(element, self.lake.sql(element.query))
+            return element.query
+        with contextlib.chdir(self.spec.folder):
+            try:
+                frame = element.query()
+            except PySparkException:
+                raise
+            except Exception as error:
+                raise python_error(error, self.spec.folder / element.file, str(element.file)) from error
+        if not isinstance(frame, DataFrame):
+            raise NablaError(
+                "NABLA_PROJECT_PYTHON",
+                f'the function of "{element.name}" returns {type(frame).__name__}, not a DataFrame',
+                place=element.place,
+                remedy="Return a DataFrame.",
+            )
+        if frame.isStreaming:
+            raise NablaError(
+                "NABLA_STREAMING",
+                f'"{element.name}" reads a stream',
+                place=element.place,
+                remedy="Read the table with spark.table or spark.read.",
+            )
+        if element.schema is not None:
+            _check_schema(element, frame)
+        return frame
+
+    def _check(self, element: Element) -> None:
+        status = self.lake.status()
+        if element.name in status and (element.kind == "temporary_view" or status[element.name].kind != "view"):
+            raise NablaError(
+                "NABLA_DUPLICATE_NAME",
+                f'"{element.name}" is already a {status[element.name].kind} of the lake',
+                place=element.place,
+                remedy="Give one of them another name.",
+            )
+        for key, value in element.settings.items():
+            if key.startswith(MEANING) and self.spec.spark_settings.get(key) != value:
+                raise NablaError(
+                    "NABLA_PROJECT",
+                    f'"{element.name}" sets {key} for itself, and all views of a lake run under the same settings',
+                    place=element.place,
+                    remedy=f"Set {key} in the configuration of {self.spec.file.name}.",
+                )
+
+    def _placed(self, error: Exception, element: Element) -> NablaError:
+        """The error with the file and line of the definition it is about."""
+        if isinstance(error, NablaError):
+            place = element.place if not error.place else f"{element.place}; {error.place}"
+            placed = place if element.place not in error.place else error.place
+            return type(error)(error.code, error.message, place=placed, remedy=error.remedy)
+        return python_error(error, self.spec.folder / element.file, str(element.file))
+
+    def _changed_error(self) -> NablaError:
+        return NablaError(
+            "NABLA_DEFINITION_CHANGED",
+            f"the project defines {_listed(self.changed)} differently from the lake",
+            place="; ".join(element.place for element in self.changed),
+            remedy="Build again from the new definition with `nabla run --rebuild`, or undo the change.",
+        )
+
+
+def _listed(elements: Sequence[Element]) -> str:
+    return ", ".join(f'"{element.name}"' for element in elements)
+
+
+def _misses_a_table(error: Exception) -> bool:
+    if isinstance(error, NablaError):
+        return error.code == "NABLA_UNKNOWN_TABLE"
+    return isinstance(error, AnalysisException) and error.getCondition() == "TABLE_OR_VIEW_NOT_FOUND"
+
+
+def _check_schema(element: Element, frame: DataFrame) -> None:
+    """A project may declare what a view's columns are; the query has to agree."""
+    schema = element.schema
+    wanted = _columns(schema if isinstance(schema, StructType) else cast(StructType, StructType.fromDDL(str(schema))))
+    given = _columns(frame.schema)
+    if wanted != given:
+        raise NablaError(
+            "NABLA_SCHEMA",
+            f'"{element.name}" is declared as ({", ".join(wanted)}) and its query returns ({", ".join(given)})',
+            place=element.place,
+            remedy="Correct the declaration or the query.",
+        )
+
+
+def _columns(schema: StructType) -> list[str]:
+    return [f"{column.name.lower()} {column.dataType.simpleString()}" for column in schema]

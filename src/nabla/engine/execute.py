@@ -1,0 +1,254 @@
+"""Runs the steps of a plan on Spark and gives what is to be committed: the change of the view and of each state.
+
+Small results come back once as Arrow; large ones are written by Spark into the scratch folder and never pass the driver.
+Both are a `Rows`, so that what follows need not know which it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructField, StructType
+
+from nabla.algebra.expressions import Column, Expr, Named, quote
+from nabla.algebra.nodes import At, Node, Project, Scan
+from nabla.algebra.sql import to_sql
+from nabla.calculus.outwards import broadcast_side
+from nabla.calculus.stages import Stage, stored_fields
+from nabla.engine import types
+from nabla.engine.frames import Workspace, read_parquet
+from nabla.engine.relations import Relations
+from nabla.planner.steps import Build, Finish, Plan, Produce, Recompute, Settle, Step, Touch
+from nabla.storage.bags import consolidate
+
+@dataclass
+class Rows:
+    """The result of a query: an Arrow table on the driver, or Parquet files that Spark wrote."""
+
+    schema: StructType
+    table: pa.Table | None = None
+    folder: str | None = None
+
+    @property
+    def empty(self) -> bool:
+        if self.table is not None:
+            return bool(self.table.num_rows == 0)
+        return sum(pq.read_metadata(p).num_rows for p in self.files()) == 0
+
+    def files(self) -> list[str]:
+        return sorted(str(p) for p in Path(self.folder or "").glob("*.parquet"))
+
+    def frame(self, workspace: Workspace) -> DataFrame:
+        if self.table is not None:
+            return workspace.hold(self.table, self.schema)
+        return read_parquet(workspace.session, self.files(), self.schema)
+
+
+@dataclass
+class Result:
+    """What a plan computed. `change` is the signed change of the view, or `whole` the view itself."""
+
+    change: Rows | None = None
+    whole: Rows | None = None
+    states: dict[str, Rows] = field(default_factory=dict)
+    queries: int = 0
+
+
+class Execution:
+    def __init__(self, workspace: Workspace, relations: Relations, plan: Plan, schema: StructType) -> None:
+        self.workspace = workspace
+        self.relations = relations
+        self.plan = plan
+        self.schema = schema
+        self.bound: dict[tuple[str, At], str] = {}
+        self.unchanged: set[str] = set()
+        self.touched: Rows | None = None
+        self.result = Result()
+
+    def run(self) -> Result:
+        steps = list(self.plan.steps)
+        for step, following in zip(steps, [*steps[1:], None], strict=True):
+            self._run(step, following)
+        return self.result
+
+    def _run(self, step: Step, following: Step | None) -> None:
+        match step:
+            case Touch():
+                self._touch(step)
+            case Settle():
+                finish = following if isinstance(following, Finish) and following.stage is step.stage else None
+                self._settle(step, finish)
+            case Produce():
+                if not self._quiet(step.query):
+                    self.result.change = self._signed(step.query, self.schema)
+            case Finish():
+                pass  # done by the Settle before it, in one query
+            case Build():
+                self._build(step)
+            case Recompute():
+                self.result.whole = self._rows(self._query(step.query), self.schema)
+
+    def _touch(self, step: Touch) -> None:
+        if self._quiet(step.query):
+            self.unchanged.add(step.stage.table)
+            return
+        schema = _hidden_schema(step.query.columns)
+        touched = self._rows(self._query(step.query), schema)
+        if touched.empty:
+            self.unchanged.add(step.stage.table)
+        self.touched = touched
+        self._bind(step.stage.touched_table, At.NEW, touched.frame(self.workspace))
+
+    def _settle(self, step: Settle, finish: Finish | None) -> None:
+        stage = step.stage
+        schema = types.with_weight(_hidden_schema(stage.state))
+        if stage.table in self.unchanged or (not stage.keys and self._quiet(step.query_if_none_lost)):
+            self.unchanged.add(stage.table)
+            self.unchanged.add(stage.state_table)
+            self._bind(stage.state_table, At.DELTA, self.workspace.session.createDataFrame([], schema))
+            self._bind(stage.state_table, At.NEW, self.relations.frame(self.workspace, stage.state_table, At.OLD))
+            return
+        query = step.query if self._may_have_lost(stage) else step.query_if_none_lost
+        if finish is None:
+            change = self._signed(query, _hidden_schema(stage.state))
+        else:
+            change, self.result.change = self._settle_and_finish(query, finish)
+        self.result.states[stage.table] = change
+        if change.empty:
+            self.unchanged.add(stage.state_table)
+        if finish is None:
+            frame = change.frame(self.workspace)
+            self._bind(stage.state_table, At.DELTA, frame)
+            self._bind(stage.state_table, At.NEW, self.relations.frame(self.workspace, stage.state_table, At.OLD).unionByName(frame))
+
+    def _may_have_lost(self, stage: Stage) -> bool:
+        """Whether the touched groups show a deleted value of a min or max."""
+        columns = stage.deletions()
+        if not columns or self.touched is None or self.touched.table is None:
+            return bool(columns)
+        touch = next(s for s in self.plan.steps if isinstance(s, Touch) and s.stage is stage)
+        names = [c.name for c in touch.query.columns]
+        table = self.touched.table
+        return any(table.column(names.index(c)).null_count < table.num_rows for c in columns)
+
+    def _settle_and_finish(self, query: Node, finish: Finish) -> tuple[Rows, Rows]:
+        """One query for the change of the state and, row by row, of the view."""
+        state = tuple(Named(c, c.ref) for c in query.columns)
+        keep = finish.keep or Expr("true", "boolean", False)
+        values = [Named(Column(f"value{i}#", v.type), _guarded(v, keep)) for i, v in enumerate(finish.values)]
+        kept = Named(Column("keep#", "boolean"), keep)
+        both = Project(query, (*state, *values, kept))
+        hidden = _hidden_schema(query.columns)
+        schema = StructType([*hidden.fields, *_value_fields(self.schema), StructField("keep", types.type_of("boolean"))])
+        rows = self._rows(self._query(both), types.with_weight(schema))
+        return self._split(rows, hidden)
+
+    def _split(self, rows: Rows, hidden: StructType) -> tuple[Rows, Rows]:
+        state_names = [f.name for f in hidden.fields]
+        value_names = [f.name for f in _value_fields(self.schema)]
+        if rows.table is not None:
+            state = consolidate(rows.table.select([*state_names, "_n"]))
+            kept = rows.table.filter(pc.fill_null(rows.table.column("keep"), False))
+            change = kept.select([*value_names, "_n"]).rename_columns([*self.schema.names, "_n"])
+            return self._held(state, hidden), self._held(consolidate(change), self.schema)
+        frame = rows.frame(self.workspace)
+        state_frame = _consolidated(frame, state_names)
+        change_frame = _consolidated(frame.where("keep"), value_names).toDF(*self.schema.names, "_n")
+        return self._written(state_frame, hidden), self._written(change_frame, self.schema)
+
+    def _build(self, step: Build) -> None:
+        hidden = _hidden_schema(step.stage.state)
+        query = f"SELECT *, CAST(1 AS BIGINT) AS _n FROM ({self._sql(step.query)})"
+        rows = self._rows(query, types.with_weight(hidden))
+        self.result.states[step.stage.table] = rows
+        self._bind(step.stage.state_table, At.NEW, rows.frame(self.workspace))
+
+    def _signed(self, query: Node, schema: StructType) -> Rows:
+        """A signed result, consolidated: on the driver where it fits, where that is cheaper than a shuffle."""
+        weighted = types.with_weight(schema)
+        columns = ", ".join(quote(c.name) for c in query.columns)
+        text = self._sql(query)
+        if self.plan.large:
+            text = f"SELECT {columns}, SUM(_n) AS _n FROM ({text}) GROUP BY {columns} HAVING SUM(_n) <> 0"
+        else:
+            text = f"SELECT {columns}, _n FROM ({text})" if columns else f"SELECT _n FROM ({text})"
+        rows = self._rows(text, weighted)
+        if rows.table is not None:
+            rows.table = consolidate(rows.table)
+        return rows
+
+    def _held(self, table: pa.Table, schema: StructType) -> Rows:
+        return Rows(types.with_weight(schema), table=table)
+
+    def _written(self, frame: DataFrame, schema: StructType) -> Rows:
+        weighted = types.with_weight(schema)
+        path = str(self.workspace.path())
+        frame.write.parquet(path)
+        self.result.queries += 1
+        return Rows(weighted, folder=path)
+
+    def _rows(self, text: str, schema: StructType) -> Rows:
+        self.result.queries += 1
+        frame = self.workspace.session.sql(text)
+        if not self.plan.large:
+            return Rows(schema, table=types.conform(frame.toArrow(), schema))
+        path = str(self.workspace.path())
+        _cast(frame, schema).write.parquet(path)
+        return Rows(schema, folder=path)
+
+    def _query(self, node: Node) -> str:
+        columns = ", ".join([quote(c.name) for c in node.columns] + ["_n"] * node.signed)
+        return f"SELECT {columns} FROM ({self._sql(node)})"
+
+    def _sql(self, node: Node) -> str:
+        return to_sql(node, self._relation, broadcast_side if not self.plan.large else lambda join: None)
+
+    def _relation(self, scan: Scan) -> str:
+        key = (scan.table, scan.at)
+        if key not in self.bound:
+            make = partial(self.relations.frame, self.workspace, scan.table, scan.at)
+            self.bound[key] = self.workspace.name(self.relations.key(scan.table, scan.at), make)
+        return self.bound[key]
+
+    def _bind(self, table: str, at: At, frame: DataFrame) -> None:
+        self.bound[table, at] = self.workspace.name((self.plan.view, table, at), lambda: frame)
+
+    def _quiet(self, query: Node) -> bool:
+        """Whether every change that the query reads turned out to be empty."""
+        changes = {n.table for n in query.walk() if isinstance(n, Scan) and n.at is At.DELTA}
+        return bool(changes) and changes <= self.unchanged
+
+
+def _hidden_schema(columns: Sequence[Column]) -> StructType:
+    names = stored_fields(tuple(columns))
+    raw = StructType([StructField(n, types.type_of(c.type)) for n, c in zip(names, columns, strict=True)])
+    return types.stored(raw, names)
+
+
+def _value_fields(schema: StructType) -> list[StructField]:
+    return [StructField(f"v{i}", f.dataType) for i, f in enumerate(schema.fields)]
+
+
+def _guarded(value: Expr, keep: Expr) -> Expr:
+    """A value is only computed for rows that are kept: for others it might fail."""
+    if value.column is not None:
+        return value
+    return Expr(f"CASE WHEN {keep.sql} THEN {value.sql} END", value.type)
+
+
+def _consolidated(frame: DataFrame, names: Sequence[str]) -> DataFrame:
+    grouped = frame.groupBy(*[quote(n) for n in names]) if names else frame.groupBy()
+    return grouped.agg({"_n": "sum"}).withColumnRenamed("sum(_n)", "_n").where("_n <> 0")
+
+
+def _cast(frame: DataFrame, schema: StructType) -> DataFrame:
+    """By position to the stored names and types."""
+    renamed = frame.toDF(*schema.names)
+    return renamed.select(*[renamed[quote(f.name)].cast(f.dataType).alias(f.name) for f in schema.fields])

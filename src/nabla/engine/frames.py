@@ -1,0 +1,94 @@
+"""Stored data as Spark DataFrames: explicit schemas and file lists, so that Spark starts no job to find out either."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import threading
+import weakref
+from collections.abc import Callable, Hashable, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from nabla.engine import types
+
+_SETTINGS = {
+    # A small query is over before compiled code pays for its compilation.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.session.timeZone": "",
+    "spark.sql.ansi.enabled": "",
+    "spark.sql.caseSensitive": "",
+}
+"""An empty value is taken over from the user's session: it decides what a query means."""
+
+_LARGE = {"spark.sql.codegen.wholeStage": "true", "spark.sql.shuffle.partitions": "16"}
+
+
+def engine_session(spark: SparkSession, large: bool = False) -> SparkSession:
+    """A session beside the user's: its own settings and temporary names, the same Spark."""
+    session = spark.newSession()
+    for key, value in (_SETTINGS | (_LARGE if large else {})).items():
+        session.conf.set(key, value or spark.conf.get(key))
+    return session
+
+
+def read_parquet(session: SparkSession, paths: Sequence[str], schema: StructType, base: str | None = None) -> DataFrame:
+    if not paths:
+        return session.createDataFrame([], schema)
+    reader = session.read.schema(schema)
+    if base:
+        reader = reader.option("basePath", base)
+    return reader.parquet(*paths)
+
+
+class Workspace:
+    """The names under which relations are registered in an engine session, and a scratch folder for small ones.
+
+    A relation is registered once for its key and shared by all views of a refresh.
+    """
+
+    _numbers = itertools.count()
+
+    def __init__(self, session: SparkSession, folder: str) -> None:
+        self.session = session
+        self.folder = Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._names: dict[Hashable, str] = {}
+        self._lock = threading.Lock()
+        self._cleanup = weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+
+    def __enter__(self) -> Workspace:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name in self._names.values():
+            self.session.catalog.dropTempView(name)
+        self._cleanup()
+
+    def name(self, key: Hashable, make: Callable[[], DataFrame]) -> str:
+        """The temporary view for a key; `make` is called for its DataFrame the first time."""
+        with self._lock:
+            if key not in self._names:
+                name = f"nabla_{next(self._numbers)}"
+                make().createOrReplaceTempView(name)
+                self._names[key] = name
+            return self._names[key]
+
+    def hold(self, table: pa.Table, schema: StructType) -> DataFrame:
+        """A small Arrow table as a DataFrame: a Parquet file is quicker to hand over than rows, and has a known size."""
+        path = self.folder / f"{next(self._numbers)}.parquet"
+        pq.write_table(types.conform(table, schema), path)
+        return read_parquet(self.session, [str(path)], schema)
+
+    def path(self) -> Path:
+        return self.folder / f"{next(self._numbers)}"

@@ -1,0 +1,95 @@
+"""Snapshots and changes of stored tables as DataFrames, whoever wrote them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from nabla.algebra.expressions import quote
+from nabla.engine import types
+from nabla.engine.frames import Workspace, read_parquet
+from nabla.storage import reading
+from nabla.storage.bags import N
+from nabla.storage.changes import Change
+from nabla.storage.files import DataFile
+from nabla.storage.table import Snapshot
+
+
+def snapshot_frame(workspace: Workspace, snapshot: Snapshot, names: Sequence[str]) -> DataFrame:
+    """The rows of a version under the names that queries use."""
+    return _renamed(_files_frame(workspace, snapshot, snapshot.files), names)
+
+
+def change_frame(workspace: Workspace, change: Change, names: Sequence[str]) -> DataFrame:
+    """The signed change between two versions, with weights `_n`. It need not be consolidated."""
+    schema = types.from_json(change.new.schema_json)
+    parts: list[DataFrame] = []
+    if change.recorded:
+        paths = [os.path.join(change.new.folder, file.path) for file in change.recorded]
+        parts.append(read_parquet(workspace.session, paths, types.with_weight(schema)))
+    if change.added:
+        parts.append(_weighted(_files_frame(workspace, change.new, change.added), 1))
+    if change.removed:
+        parts.append(_weighted(_files_frame(workspace, change.old, change.removed), -1))
+    if not parts:
+        return _renamed(workspace.session.createDataFrame([], types.with_weight(schema)), [*names, N])
+    union = parts[0]
+    for part in parts[1:]:
+        union = union.unionAll(part)
+    if change.added and change.removed:
+        # Files that were rewritten hold mostly the same rows: what is in both is no change.
+        union = union.groupBy(*[F.col(quote(f)) for f in schema.names]).agg(F.sum(N).alias(N)).where(f"{N} <> 0")
+    return _renamed(union, [*names, N])
+
+
+def _weighted(frame: DataFrame, weight: int) -> DataFrame:
+    return frame.withColumn(N, F.lit(weight).cast("bigint"))
+
+
+def _renamed(frame: DataFrame, names: Sequence[str]) -> DataFrame:
+    return frame if list(names) == frame.columns else frame.toDF(*names)
+
+
+def _files_frame(workspace: Workspace, snapshot: Snapshot, files: Iterable[DataFile]) -> DataFrame:
+    schema = types.from_json(snapshot.schema_json)
+    whole = [file for file in files if file.keep is None and not file.partition]
+    rest = [file for file in files if file.keep is not None or file.partition]
+    frame = _plain_frame(workspace, snapshot, whole, schema)
+    for group in _by_partition(file for file in rest if file.keep is None):
+        frame = frame.unionAll(_partition_frame(workspace, snapshot, group, schema))
+    for file in rest:
+        if file.keep is not None:
+            frame = frame.unionAll(workspace.hold(reading.read_file(snapshot, file), schema))
+    return frame
+
+
+def _plain_frame(workspace: Workspace, snapshot: Snapshot, files: list[DataFile], schema: StructType) -> DataFrame:
+    stored = StructType([*schema.fields])
+    names = [snapshot.stored[name] for name in schema.names]
+    if names != schema.names:
+        stored = types.renamed(schema, names)
+    return _renamed(read_parquet(workspace.session, [snapshot.path(f) for f in files], stored), schema.names)
+
+
+def _by_partition(files: Iterable[DataFile]) -> list[list[DataFile]]:
+    groups: dict[str, list[DataFile]] = {}
+    for file in files:
+        groups.setdefault(repr(sorted(file.partition.items())), []).append(file)
+    return list(groups.values())
+
+
+def _partition_frame(workspace: Workspace, snapshot: Snapshot, files: list[DataFile], schema: StructType) -> DataFrame:
+    """Files of one partition: the partition's values are not in them but in the log."""
+    values = files[0].partition
+    inside = StructType([f for f in schema.fields if f.name not in values])
+    stored = types.renamed(inside, [snapshot.stored[name] for name in inside.names])
+    frame = _renamed(read_parquet(workspace.session, [snapshot.path(f) for f in files], stored), inside.names)
+    columns = [
+        F.lit(values[f.name]).cast(f.dataType).alias(f.name) if f.name in values else F.col(quote(f.name))
+        for f in schema.fields
+    ]
+    return frame.select(*columns)

@@ -1,0 +1,128 @@
+"""Types in their three spellings: Spark's objects, Delta's JSON and Arrow's schemas."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    ArrayType,
+    CharType,
+    DataType,
+    LongType,
+    MapType,
+    NullType,
+    StringType,
+    StructField,
+    StructType,
+    VarcharType,
+    _parse_datatype_string,
+)
+
+from nabla.errors import NablaError
+
+_STORABLE = (
+    "boolean tinyint smallint int bigint float double string binary date timestamp timestamp_ntz decimal array map struct"
+).split()
+
+
+def parse(ddl: str) -> StructType:
+    """A schema as users write it: `id BIGINT, name STRING`."""
+    try:
+        return StructType.fromDDL(ddl)
+    except Exception as error:
+        first = str(error).strip().splitlines()[0]
+        raise NablaError(
+            "NABLA_SCHEMA", f"cannot read the schema {ddl!r}: {first}", place="schema=", remedy='Write it as "id BIGINT, name STRING".'
+        ) from None
+
+
+def type_of(ddl: str) -> DataType:
+    return _parse_datatype_string(ddl)
+
+
+def stored(schema: StructType, names: Sequence[str]) -> StructType:
+    """The schema as Delta keeps it: names it can store, everything nullable, types that Parquet has."""
+    return StructType([StructField(n, _stored_type(f.dataType), True) for n, f in zip(names, schema.fields, strict=True)])
+
+
+def _stored_type(type_: DataType) -> DataType:
+    match type_:
+        case NullType() | CharType() | VarcharType():
+            return StringType()
+        case StringType():
+            return StringType()  # a collation orders and compares, it does not change what is stored
+        case ArrayType():
+            return ArrayType(_stored_type(type_.elementType), True)
+        case MapType():
+            return MapType(_stored_type(type_.keyType), _stored_type(type_.valueType), True)
+        case StructType():
+            return StructType([StructField(f.name, _stored_type(f.dataType), True) for f in type_.fields])
+    return type_
+
+
+def check_storable(schema: StructType, what: str) -> None:
+    for field in schema.fields:
+        _check_type(field.dataType, f'column "{field.name}" of {what}')
+
+
+def _check_type(type_: DataType, place: str) -> None:
+    for inner in _parts(type_):
+        _check_type(inner, place)
+    name = type_.simpleString().split("(")[0].split("<")[0].split(" ")[0]
+    if name not in (*_STORABLE, "void", "varchar", "char"):
+        raise NablaError(
+            "NABLA_TYPE",
+            f"Delta tables cannot store values of type {type_.simpleString()}",
+            place=place,
+            remedy="Cast the column to a type that Delta has, for instance to STRING.",
+        )
+
+
+def _parts(type_: DataType) -> list[DataType]:
+    match type_:
+        case ArrayType():
+            return [type_.elementType]
+        case MapType():
+            return [type_.keyType, type_.valueType]
+        case StructType():
+            return [f.dataType for f in type_.fields]
+    return []
+
+
+def with_weight(schema: StructType) -> StructType:
+    return StructType([*schema.fields, StructField("_n", LongType(), True)])
+
+
+def renamed(schema: StructType, names: Sequence[str]) -> StructType:
+    return StructType([StructField(n, f.dataType, True) for n, f in zip(names, schema.fields, strict=True)])
+
+
+def field_like(field: StructField, name: str) -> StructField:
+    return StructField(name, field.dataType, True)
+
+
+def from_json(text: str) -> StructType:
+    return StructType.fromJson(json.loads(text))
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """How a stored table looks in Arrow: timestamps are instants in UTC."""
+    return to_arrow_schema(schema, timezone="UTC")
+
+
+def conform(table: pa.Table, schema: StructType) -> pa.Table:
+    """The same rows under the stored names and types; columns are matched by position."""
+    target = arrow_schema(schema)
+    columns = [
+        column if column.type == field.type else _cast(column, field) for column, field in zip(table.columns, target, strict=True)
+    ]
+    return pa.table(columns, schema=target) if columns else table
+
+
+def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    if pa.types.is_null(column.type):
+        return pa.chunked_array([pa.nulls(len(column), field.type)])
+    return column.cast(field.type)

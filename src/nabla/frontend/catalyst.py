@@ -1,0 +1,193 @@
+"""Views from Spark SQL text and PySpark DataFrames.
+
+Spark parses and resolves; its own rules turn subqueries into joins; one walk over the result gives the algebra. What the
+algebra cannot say is kept as the SQL it came as (`Opaque`), with the reason.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from nabla.algebra.expressions import Column, Named
+from nabla.algebra.nodes import MalformedPlan, Node, Opaque, Project
+from nabla.errors import NablaError
+from nabla.frontend import tree
+from nabla.frontend.expressions import Unsupported
+from nabla.frontend.failures import quiet, translated, unknown_table
+from nabla.frontend.jvm import Catalyst, Source, catalyst, register_python_functions
+from nabla.frontend.operators import OPERATORS
+from nabla.frontend.prune import pruned
+from nabla.frontend.scope import Names, Relation
+from nabla.frontend.walker import Walker
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something to tell the user that is not an error."""
+
+    code: str
+    message: str
+    place: str = ""
+
+
+@dataclass(frozen=True)
+class Definition:
+    """What a view is. The columns of `plan` stand in the order of `outputs`, which are the names that users see."""
+
+    plan: Node
+    outputs: tuple[str, ...]
+    sql: str | None
+    notes: tuple[Note, ...] = ()
+
+
+def define(session: SparkSession, query: str | DataFrame, tables: Collection[str], view: str) -> Definition:
+    """Reads a query over the lake's tables, each of which is a temporary view of the session under its own name."""
+    _refuse_connect(session, query)
+    sql = query.strip().rstrip(";").rstrip() if isinstance(query, str) else None
+    spark = catalyst(session)
+    analyzed = _analyzed(session, query if sql is None else sql, tables)
+    if analyzed.isStreaming():
+        raise NablaError("NABLA_STREAMING", f"the query of view {view} reads a stream", remedy="Read a table of the lake.")
+    columns = spark.columns(analyzed)
+    _refuse_duplicates(columns)
+    read = _tables_read(spark.sources(analyzed, tables), tables)
+    notes: list[Note] = []
+    try:
+        plan = _walked(session, analyzed, tables, columns, notes)
+    except Unsupported as refusal:
+        plan = _opaque(refusal, sql, read, columns, view)
+    return Definition(plan, tuple(c.name for c in columns), sql, tuple(notes))
+
+
+def _refuse_connect(session: Any, query: Any) -> None:
+    if any(type(thing).__module__.startswith("pyspark.sql.connect") for thing in (session, query)):
+        raise NablaError(
+            "NABLA_SPARK_CONNECT",
+            "Spark Connect does not show its plans, from which Nabla reads what a view is",
+            remedy="Use a classic session (SparkSession.builder.master(…)), or give the view as SQL text.",
+        )
+
+
+def _analyzed(session: SparkSession, query: str | DataFrame, tables: Collection[str]) -> Any:
+    if isinstance(query, DataFrame):
+        return query._jdf.queryExecution().analyzed()
+    try:
+        with quiet():
+            parser = session._jsparkSession.sessionState().sqlParser()
+            _refuse_statements(parser, query)
+            return session.sql(query)._jdf.queryExecution().analyzed()
+    except PySparkException as error:
+        raise translated(error, query, tables) from None
+
+
+def _refuse_statements(parser: Any, sql: str) -> None:
+    """`session.sql` would carry out an INSERT at once, so look before."""
+    try:
+        parser.parseQuery(sql)
+    except PySparkException as error:
+        try:
+            parser.parsePlan(sql)
+        except PySparkException:
+            raise error from None
+        raise NablaError("NABLA_NOT_A_QUERY", "this is a statement", remedy="A view is a query: SELECT ….") from None
+
+
+def _refuse_duplicates(columns: list[tree.Expression]) -> None:
+    twice = [name for name, n in Counter(c.name.lower() for c in columns).items() if n > 1]
+    if twice:
+        raise NablaError(
+            "NABLA_DUPLICATE_COLUMN",
+            f"the view would have two columns of the name {', '.join(twice)}",
+            remedy="Give them different names with AS.",
+        )
+
+
+def _tables_read(sources: list[Source], tables: Collection[str]) -> tuple[str, ...]:
+    names = {t.lower(): t for t in tables}
+    read = []
+    for source in sources:
+        if source.table is not None:
+            read.append(names[source.table])
+            continue
+        place = f"line {source.line}" if source.line else ""
+        if source.name is not None:
+            raise unknown_table(source.name, tables, place)
+        raise NablaError(
+            "NABLA_FOREIGN_SOURCE",
+            f"the query reads something that is no table of the lake: {source.text}",
+            place=place,
+            remedy="Create a table of the lake from it, and read that.",
+        )
+    return tuple(sorted(set(read)))
+
+
+def _walked(
+    session: SparkSession, analyzed: Any, tables: Collection[str], columns: list[tree.Expression], notes: list[Note]
+) -> Node:
+    spark = catalyst(session)
+    udfs = register_python_functions(session, analyzed)
+    root = _normalized(spark, analyzed, tables)
+    walker = Walker(OPERATORS, {t.lower(): t for t in tables}, spark.functions, udfs)
+    try:
+        plan = pruned(_finished(walker.names, walker.walk(root), columns))
+    except MalformedPlan as error:
+        raise Unsupported(f"a shape that the algebra refuses ({error})") from error
+    if udfs:
+        notes.append(Note("PYTHON_UDF", "the view calls Python functions, which only sessions that registered them know"))
+    if (order := _order(root)) is not None:
+        notes.append(Note("ORDER_DROPPED", "ORDER BY without LIMIT means nothing in a stored view", order.place))
+    return plan
+
+
+def _normalized(spark: Catalyst, analyzed: Any, tables: Collection[str]) -> tree.Operator:
+    try:
+        return spark.read(spark.normalized(analyzed, tables))
+    except (PySparkException, Py4JError) as error:
+        raise Unsupported(f"a query that Spark's rules cannot normalise ({str(error).splitlines()[0]})") from error
+
+
+def _order(root: tree.Operator) -> tree.Operator | None:
+    while root.kind == "Project":
+        root = root.child
+    return root if root.kind == "Sort" and root.fields["global"] else None
+
+
+def _finished(names: Names, relation: Relation, columns: list[tree.Expression]) -> Node:
+    """Exactly the view's columns in its order, under labels that are its names."""
+    node = relation.node
+    held = [relation.columns[c.id] for c in columns if c.id is not None]
+    if [c.name for c in held] == [c.name for c in node.columns] and all(
+        h.label == c.name for h, c in zip(held, columns, strict=True)
+    ):
+        return node
+    outputs = []
+    for column, c in zip(held, columns, strict=True):
+        taken = any(o.column.name == column.name for o in outputs)
+        fits = column.label == c.name and not taken
+        outputs.append(Named(column if fits else names.column(c.name, column.type, column.nullable), column.ref))
+    if isinstance(node, Project) and len({c.name for c in held}) == len(held):
+        return Project(node.input, tuple(Named(o.column, node.definitions[h.name]) for o, h in zip(outputs, held, strict=True)))
+    return Project(node, tuple(outputs))
+
+
+def _opaque(
+    refusal: Unsupported, sql: str | None, read: tuple[str, ...], columns: list[tree.Expression], view: str
+) -> Opaque:
+    if sql is None:
+        raise NablaError(
+            "NABLA_UNSUPPORTED_OPERATOR",
+            f"view {view} has {refusal.what}, for which Nabla has no algebra",
+            place=refusal.place,
+            remedy="Give the view as SQL text: it is then recomputed at every refresh.",
+        ) from refusal
+    names = Names()
+    output: tuple[Column, ...] = tuple(names.of(c) for c in columns)
+    why = refusal.what + (f" ({refusal.place})" if refusal.place else "")
+    return Opaque(sql, read, output, "NABLA_UNSUPPORTED_OPERATOR", why)

@@ -1,0 +1,233 @@
+"""Catalyst expressions as Spark SQL text over unique column names.
+
+Spark prints most expressions so that it parses them back to the same thing. What it prints for people only (lambdas, fields of
+structs, literals whose type would be guessed anew …) is printed here; what has no SQL at all is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cached_property
+
+from nabla.algebra.expressions import Column, Expr, Order, equal, quote
+from nabla.frontend.tree import Expression
+
+_HOLE = re.compile(r"`\{(\d+)\}`")
+_CALL = re.compile(r"([A-Za-z_]\w*)\(")
+_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+
+# Catalyst takes these for deterministic because they are constant during one query; a view outlives the query.
+_CHANGEABLE = frozenset(
+    "CurrentDate CurrentTimestamp CurrentTime Now LocalTimestamp CurrentBatchTimestamp CurrentTimeZone CurrentUser "
+    "SessionUser CurrentDatabase CurrentCatalog CurrentPath InputFileName InputFileBlockStart InputFileBlockLength "
+    "VariableReference".split()
+)
+
+# Syntax that looks like a call without being a function of the registry.
+_CALL_SYNTAX = frozenset({"cast", "try_cast", "extract", "trim", "interval", "if", "array", "map", "struct"})
+
+
+class Unsupported(Exception):
+    """The algebra or Spark SQL has no place for this. Says what it is and, where that is known, where it stands."""
+
+    def __init__(self, what: str, place: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.place = place
+
+
+@dataclass(frozen=True)
+class Printer:
+    """Prints the expressions of one operator. `functions` are the names that Spark SQL knows; the rest tells, by the numbers
+    that Catalyst gave them, how to write the attributes that the operator sees, Python functions, the scalar subqueries
+    that have become columns, and aggregate functions."""
+
+    columns: Mapping[int, Column]
+    functions: frozenset[str]
+    udfs: Mapping[int, str]
+    subqueries: Mapping[int, Column]
+    calls: Mapping[int, Expr] = field(default_factory=dict)
+
+    def expr(self, e: Expression) -> Expr:
+        e = _bare(e)
+        if e.kind in ("EqualTo", "EqualNullSafe"):
+            left, right = (self.expr(child) for child in e.children)
+            return equal(left, right, null_safe=e.kind == "EqualNullSafe")
+        result = Expr(self.text(e), e.type, e.nullable, is_deterministic(e))
+        if foreign := result.columns - self._known:
+            # Names of fields in a type: they would be taken for columns.
+            raise Unsupported(f"an expression with the quoted names {', '.join(sorted(foreign))}")
+        return result
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        columns = {c.name for c in (*self.columns.values(), *self.subqueries.values())}
+        return frozenset(columns.union(*(value.columns for value in self.calls.values())))
+
+    def conjuncts(self, e: Expression) -> tuple[Expr, ...]:
+        if e.kind == "And":
+            return tuple(c for child in e.children for c in self.conjuncts(child))
+        return (self.expr(e),)
+
+    def order(self, e: Expression) -> Order:
+        return Order(
+            self.expr(e.children[0]),
+            ascending=e.fields["direction"] == "Ascending",
+            nulls_first=e.fields["nullOrdering"] == "NullsFirst",
+        )
+
+    def text(self, e: Expression) -> str:
+        if e.kind in _PRINTERS:
+            return _PRINTERS[e.kind](self, e)
+        return self.filled(e)
+
+    def filled(self, e: Expression) -> str:
+        """The text that Spark has for it, its children put into the holes."""
+        if e.sql is None or (e.extra.get("no_sql") and e.kind not in _PRINTERS):
+            raise Unsupported(f"{e.function or e.kind}, which Spark cannot print as SQL,")
+        call = _CALL.match(e.sql)
+        if call and call[1].lower() not in self.functions | _CALL_SYNTAX:
+            raise Unsupported(f"{call[1]}, which is no function of Spark SQL,")
+        text = fill(e.sql, [self.text(child) for child in e.children])
+        return text if _is_closed(e.sql) else f"({text})"
+
+    def arguments(self, e: Expression) -> str:
+        return ", ".join(self.text(child) for child in e.children)
+
+
+def fill(template: str, texts: list[str]) -> str:
+    return _HOLE.sub(lambda hole: texts[int(hole[1])], template)
+
+
+def is_deterministic(e: Expression) -> bool:
+    return e.deterministic and not any(part.kind in _CHANGEABLE for part in e.walk())
+
+
+def literal(e: Expression) -> str:
+    """Spark reads `2.50` as decimal(3,2), whatever type the literal had."""
+    if e.sql is None:
+        raise Unsupported(f"a literal of type {e.type}")
+    decimal = _DECIMAL.fullmatch(e.type)
+    if not decimal or not e.sql.endswith("BD"):
+        return e.sql
+    digits = e.sql.removesuffix("BD")
+    parsed = Decimal(digits).as_tuple()
+    scale = -int(parsed.exponent)
+    if "E" in digits or (max(len(parsed.digits), scale), scale) != (int(decimal[1]), int(decimal[2])):
+        return f"CAST('{digits}' AS {e.type})"
+    return e.sql
+
+
+def string_literal(value: str) -> str:
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _bare(e: Expression) -> Expression:
+    while e.kind in _TRANSPARENT:
+        e = e.children[0]
+    return e
+
+
+def _is_closed(template: str) -> bool:
+    """Whether the text can stand anywhere without parentheses of its own: `f(…)`, `(…)`, `CASE … END`, `x[…]`."""
+    plain = re.sub(r"'(?:[^'\\]|\\.)*'", "", _HOLE.sub("h", template))
+    if re.fullmatch(r"\w*", plain) or (plain.startswith("CASE ") and plain.endswith(" END")):
+        return True
+    body = re.fullmatch(r"\w*[(\[](.*)[)\]]", plain, re.DOTALL)
+    if not body:
+        return False
+    depth = 0
+    for sign in body[1]:
+        depth += (sign in "([") - (sign in ")]")
+        if depth < 0:
+            return False
+    return True
+
+
+def _attribute(p: Printer, e: Expression) -> str:
+    if e.id not in p.columns:
+        raise Unsupported(f"the column {e.name} out of its place")
+    return quote(p.columns[e.id].name)
+
+
+def _subquery(p: Printer, e: Expression) -> str:
+    if e.fields["exprId"] not in p.subqueries:
+        raise Unsupported("a subquery in this place")
+    return quote(p.subqueries[e.fields["exprId"]].name)
+
+
+def _field(p: Printer, e: Expression) -> str:
+    """Brackets, because a field's name in backticks would look like a column."""
+    assert e.sql is not None
+    name = e.sql.removeprefix("`{0}`.")
+    if name.startswith("`"):
+        name = name[1:-1].replace("``", "`")
+    return f"{p.text(e.children[0])}[{string_literal(name)}]"
+
+
+def _lambda(p: Printer, e: Expression) -> str:
+    body, *variables = (p.text(child) for child in e.children)
+    return f"({', '.join(variables)}) -> {body}"
+
+
+def _lambda_variable(p: Printer, e: Expression) -> str:
+    # Numbered, so that an inner lambda's variable cannot hide an outer one of the same name.
+    return re.sub(r"\W", "_", e.name) + f"_{e.id}"
+
+
+def _named_struct(p: Printer, e: Expression) -> str:
+    # Spark prints struct(a, b), whose fields would take the names of our columns.
+    return f"named_struct({p.arguments(e)})"
+
+
+def _python_udf(p: Printer, e: Expression) -> str:
+    if e.fields["name"].startswith("nabla:"):
+        return p.filled(e)
+    return f"{p.udfs[e.fields['resultId']]}({p.arguments(e)})"
+
+
+def _scala_udf(p: Printer, e: Expression) -> str:
+    if not e.fields["udfName"]:
+        raise Unsupported("a function that has no name in Spark SQL")
+    return f"{e.fields['udfName']}({p.arguments(e)})"
+
+
+def _timestamp_as_number(p: Printer, e: Expression) -> str:
+    """Time windows compute with microseconds."""
+    functions = {("timestamp", "bigint"): "unix_micros", ("bigint", "timestamp"): "timestamp_micros"}
+    function = functions.get((e.fields["fromType"], e.fields["toType"]))
+    if not function:
+        raise Unsupported(f"a time window over {e.children[0].type}")
+    return f"{function}({p.text(e.children[0])})"
+
+
+def _aggregate(p: Printer, e: Expression) -> str:
+    if e.fields["resultId"] not in p.calls:
+        raise Unsupported("an aggregate function in this place")
+    return p.calls[e.fields["resultId"]].sql
+
+
+def _transparent(p: Printer, e: Expression) -> str:
+    return p.text(e.children[0])
+
+
+_TRANSPARENT = frozenset({"Alias", "OuterReference", "KnownNullable", "KnownNotNull", "KnownFloatingPointNormalized"})
+
+_PRINTERS: dict[str, Callable[[Printer, Expression], str]] = {
+    "AttributeReference": _attribute,
+    "Literal": lambda p, e: literal(e),
+    "ScalarSubquery": _subquery,
+    "GetStructField": _field,
+    "GetArrayStructFields": _field,
+    "LambdaFunction": _lambda,
+    "NamedLambdaVariable": _lambda_variable,
+    "CreateNamedStruct": _named_struct,
+    "PythonUDF": _python_udf,
+    "ScalaUDF": _scala_udf,
+    "PreciseTimestampConversion": _timestamp_as_number,
+    "AggregateExpression": _aggregate,
+    **dict.fromkeys(_TRANSPARENT, _transparent),
+}

@@ -1,0 +1,151 @@
+"""Spark's side of the front end: parsing, resolving and normalising a query with Catalyst's own rules."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.resources import files
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from pyspark.sql import SparkSession
+
+from nabla.frontend import tree
+
+_ANALYSIS = "org.apache.spark.sql.catalyst.analysis."
+_OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer."
+
+# Run on the whole plan; the plans of subqueries, by then free of outer references, go through all three tuples on their own.
+_BEFORE = (
+    _ANALYSIS + "EliminateSubqueryAliases",
+    _OPTIMIZER + "EliminateResolvedHint",
+    _OPTIMIZER + "EliminateSQLFunctionNode",
+    _OPTIMIZER + "InlineCTE",  # before the subqueries are looked at, which may refer to it
+    _OPTIMIZER + "PullOutGroupingExpressions",  # keys become columns
+    _OPTIMIZER + "PullupCorrelatedPredicates",  # leaves the subqueries without outer references
+)
+
+# Subqueries become joins, and the set operators that the algebra lacks become those that it has.
+_AFTER = (
+    _OPTIMIZER + "ReplaceDeduplicateWithAggregate",
+    _OPTIMIZER + "ReplaceIntersectWithSemiJoin",
+    _OPTIMIZER + "ReplaceExceptWithAntiJoin",
+    _OPTIMIZER + "ReplaceDistinctWithAggregate",  # after the two above, which make a Distinct
+    _OPTIMIZER + "RewriteLateralSubquery",
+    _OPTIMIZER + "RewritePredicateSubquery",
+    _OPTIMIZER + "RewriteCorrelatedScalarSubquery",
+)
+
+# For a good shape, until nothing changes. None of them evaluates an expression or brings in one that has no SQL.
+_SHAPE = (
+    _OPTIMIZER + "BooleanSimplification",  # (k AND a) OR (k AND b) is a join on k
+    _OPTIMIZER + "PushDownPredicates",
+    _OPTIMIZER + "ReorderJoin",  # a product with a filter above it is a join
+    _OPTIMIZER + "EliminateOuterJoin",
+    _OPTIMIZER + "ColumnPruning",
+    _OPTIMIZER + "CollapseProject",
+    _OPTIMIZER + "RemoveNoopOperators",
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a plan reads: a table of the lake, or else something under a name or none."""
+
+    table: str | None
+    name: str | None
+    text: str
+    line: int | None
+
+
+@dataclass(frozen=True)
+class Catalyst:
+    """The compiled reader and the rule objects of one JVM."""
+
+    jvm: Any
+    gateway: Any
+
+    @cached_property
+    def reader(self) -> Any:
+        compiler = self.jvm.org.codehaus.janino.SimpleCompiler()
+        compiler.setParentClassLoader(self._loader)
+        compiler.cook(files("nabla.frontend").joinpath("CatalystReader.java").read_text("utf-8"))
+        constructor = compiler.getClassLoader().loadClass("CatalystReader").getConstructors()[0]
+        return constructor.newInstance(self.gateway.new_array(self.jvm.java.lang.Object, 0))
+
+    @cached_property
+    def functions(self) -> frozenset[str]:
+        return frozenset(self.reader.functions().split(" "))
+
+    @cached_property
+    def rules(self) -> tuple[Any, Any, Any]:
+        return tuple(self._list(map(self._rule, names)) for names in (_BEFORE, _AFTER, _SHAPE))  # type: ignore[return-value]
+
+    @property
+    def _loader(self) -> Any:
+        return self.jvm.java.lang.Thread.currentThread().getContextClassLoader()
+
+    def _class(self, name: str) -> Any:
+        return self.jvm.java.lang.Class.forName(name, True, self._loader)
+
+    def _rule(self, name: str) -> Any:
+        companion = self._class(name + "$").getField("MODULE$").get(None)
+        if not name.endswith("InlineCTE"):
+            return companion
+        # A class and not an object; it grew a parameter between Spark 4.2 and 4.3. The first says: always.
+        arity = self._class(name).getConstructors()[0].getParameterCount()
+        return companion.apply(True, *[False] * (arity - 1))
+
+    def _list(self, items: Iterable[Any]) -> Any:
+        result = self.jvm.java.util.ArrayList()
+        for item in items:
+            result.add(item)
+        return result
+
+    def normalized(self, plan: Any, tables: Collection[str]) -> Any:
+        """The analyzed plan with subqueries as joins, every other view than these tables replaced by what it stands for."""
+        plan = self.reader.inlineViews(self.reader.standIns(plan), self._names(tables))
+        return self.reader.normalize(plan, *self.rules)
+
+    def sources(self, plan: Any, tables: Collection[str]) -> list[Source]:
+        return [Source(*source) for source in json.loads(self.reader.sources(plan, self._names(tables)))]
+
+    def columns(self, plan: Any) -> list[tree.Expression]:
+        """The columns of the result, as the query names them."""
+        return tree.read_expressions(self.reader.columns(plan))
+
+    def _names(self, tables: Collection[str]) -> Any:
+        names = self.jvm.java.util.HashSet()
+        for table in tables:
+            names.add(table.lower())
+        return names
+
+    def read(self, plan: Any) -> tree.Operator:
+        return tree.read(self.reader.read(plan))
+
+
+_OF_GATEWAY: WeakKeyDictionary[Any, Catalyst] = WeakKeyDictionary()
+
+
+def catalyst(session: SparkSession) -> Catalyst:
+    gateway = session.sparkContext._gateway
+    if gateway not in _OF_GATEWAY:
+        _OF_GATEWAY[gateway] = Catalyst(session._jvm, gateway)
+    return _OF_GATEWAY[gateway]
+
+
+def register_python_functions(session: SparkSession, plan: Any) -> dict[int, str]:
+    """Gives each Python UDF of the plan a name in the session, made from its code: the number in the plan -> the name."""
+    names = {}
+    for udf in catalyst(session).reader.pythonFunctions(plan):
+        code = hashlib.sha256(bytes(udf.func().command())).hexdigest()[:12]
+        name = f"nabla_{code}"
+        function = session._jvm.org.apache.spark.sql.execution.python.UserDefinedPythonFunction(
+            name, udf.func(), udf.dataType(), udf.evalType(), udf.udfDeterministic()
+        )
+        session._jsparkSession.udf().registerPython(name, function)
+        names[udf.resultId().id()] = name
+    return names

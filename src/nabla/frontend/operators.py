@@ -1,0 +1,269 @@
+"""From Catalyst's operators to the algebra: one function for each operator, in a table; what is not in it is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+
+from nabla.algebra.expressions import Call, Column, Expr, Named, WindowCall, quote
+from nabla.algebra.nodes import (
+    Aggregate,
+    At,
+    Constant,
+    ExceptAll,
+    Filter,
+    Generate,
+    IntersectAll,
+    Project,
+    Scan,
+    TopK,
+    UnionAll,
+    Window,
+)
+from nabla.frontend.calls import call, window_call
+from nabla.frontend.expressions import Printer, Unsupported, literal
+from nabla.frontend.joins import join
+from nabla.frontend.scope import Relation
+from nabla.frontend.tree import Expression, Operator
+from nabla.frontend.walker import Walker, ids
+
+_MOST_CONSTANT_ROWS = 10_000
+
+# ---------------------------------------------------------------- leaves
+
+
+def view(w: Walker, op: Operator) -> Relation:
+    columns = tuple(w.names.of(a) for a in op.output)
+    scan = Scan(w.tables[op.fields["desc"].lower()], At.NEW, columns, tuple(a.name for a in op.output))
+    return Relation(scan, ids(op.output, columns))
+
+
+def local_relation(w: Walker, op: Operator) -> Relation:
+    return _constant(w, op, ([Expr(literal(v), v.type, v.nullable) for v in row] for row in op.fields["rows"]))
+
+
+def inline_table(w: Walker, op: Operator) -> Relation:
+    p = Printer({}, w.functions, w.udfs, {})
+    return _constant(w, op, ([p.expr(value) for value in row] for row in op.fields["rows"]))
+
+
+def one_row(w: Walker, op: Operator) -> Relation:
+    return _constant(w, op, [[]])
+
+
+def number_range(w: Walker, op: Operator) -> Relation:
+    numbers = range(int(op.fields["start"]), int(op.fields["end"]), int(op.fields["step"]))
+    return _constant(w, op, ([Expr(f"{n}L", "bigint", nullable=False)] for n in numbers))
+
+
+def _constant(w: Walker, op: Operator, rows: Iterable[list[Expr]]) -> Relation:
+    made = []
+    for row in rows:
+        made.append(tuple(row))
+        if len(made) > _MOST_CONSTANT_ROWS:
+            raise Unsupported(f"a constant relation of more than {_MOST_CONSTANT_ROWS} rows")
+    columns = tuple(w.names.of(a) for a in op.output)
+    return Relation(Constant(columns, tuple(made)), ids(op.output, columns))
+
+
+# ---------------------------------------------------------------- row by row
+
+
+def same(w: Walker, op: Operator) -> Relation:
+    """Operators that say how to run the query, not what it means; and an order that nothing above it reads."""
+    return w.walk(op.child)
+
+
+def project(w: Walker, op: Operator) -> Relation:
+    items: list[Expression] = op.fields["projectList"]
+    _refuse_session_windows(items)
+    input, p = w.attached(w.walk(op.child), items)
+    return w.selected(input, p, items)
+
+
+def filter(w: Walker, op: Operator) -> Relation:
+    condition: Expression = op.fields["condition"]
+    input, p = w.attached(w.walk(op.child), [condition])
+    return replace(input, node=Filter(input.node, p.conjuncts(condition)))
+
+
+def generate(w: Walker, op: Operator) -> Relation:
+    generator, attributes = op.fields["generator"], op.fields["generatorOutput"]
+    input, p = w.attached(w.walk(op.child), [generator])
+    columns = tuple(w.names.of(a) for a in attributes)
+    node = Generate(input.node, p.expr(generator), columns, bool(op.fields["outer"]))
+    return Relation(node, {**input.columns, **ids(attributes, columns)})
+
+
+# ---------------------------------------------------------------- set operators
+
+
+def union(w: Walker, op: Operator) -> Relation:
+    members = tuple(w.names.by_position(w.walk(child), child.output) for child in op.children)
+    columns = tuple(w.names.of(a) for a in op.output)
+    return Relation(UnionAll(members, columns), ids(op.output, columns))
+
+
+def set_operator(w: Walker, op: Operator) -> Relation:
+    if not op.fields["isAll"]:
+        raise Unsupported(f"the operator {op.kind}")
+    left, right = (w.names.by_position(w.walk(child), child.output) for child in op.children)
+    node = ExceptAll(left, right) if op.kind == "Except" else IntersectAll(left, right)
+    return Relation(node, ids(op.output, node.columns))
+
+
+def expand(w: Walker, op: Operator) -> Relation:
+    """Grouping sets and unpivot: every row once for each projection."""
+    projections: list[list[Expression]] = op.fields["projections"]
+    input, p = w.attached(w.walk(op.child), [e for projection in projections for e in projection])
+
+    def member(projection: list[Expression]) -> Project:
+        return Project(input.node, tuple(Named(w.names.of(a), p.expr(e)) for a, e in zip(op.output, projection, strict=True)))
+
+    members = tuple(map(member, projections))
+    columns = tuple(w.names.of(a) for a in op.output)
+    return Relation(UnionAll(members, columns), ids(op.output, columns))
+
+
+# ---------------------------------------------------------------- groups and windows
+
+
+def aggregate(w: Walker, op: Operator) -> Relation:
+    results: list[Expression] = op.fields["aggregateExpressions"]
+    _refuse_session_windows(results)
+    functions = [part for result in results for part in result.walk() if part.kind == "AggregateExpression"]
+    input, p = w.attached(w.walk(op.child), [*op.fields["groupingExpressions"], *functions])
+    node, keys = w.keyed(input, p, op.fields["groupingExpressions"])
+    labels = {result.children[0].fields.get("resultId"): result.name for result in results if result.kind == "Alias"}
+    calls: dict[str, Call] = {}
+    values: dict[int, Expr] = {}
+    for function in functions:
+        number = function.fields["resultId"]
+        if number not in values:
+            values[number] = _called(w, p, function, labels.get(number), calls)
+    node = Aggregate(node, keys, tuple(calls.values()))
+    grouped = Relation(node, {id: c for id, c in input.columns.items() if c.name in keys})
+    grouped, p = w.attached(grouped, [s for result in results for s in _subqueries_outside_calls(result)])
+    return w.selected(grouped, replace(p, calls=values), results)
+
+
+def _called(w: Walker, p: Printer, e: Expression, label: str | None, calls: dict[str, Call]) -> Expr:
+    """Adds the call to the others, if it is not one of them, and tells how to write its value."""
+    if e.children[0].kind == "PivotFirst":
+        return _pivoted(w, p, e, calls)
+    made = call(p, e, w.names.column(label or e.children[0].function, e.type, e.nullable))
+    return calls.setdefault(made.sql, made).column.ref
+
+
+def _pivoted(w: Walker, p: Printer, e: Expression, calls: dict[str, Call]) -> Expr:
+    """What PIVOT is to Catalyst: an array with a place for each value. Below it there is one row for each value."""
+    function = e.children[0]
+    pivot, value = map(p.expr, function.children)
+    parts = []
+    for wanted in function.extra["pivot_values"]:
+        chosen = Expr(f"CASE WHEN ({pivot.sql} <=> {literal(wanted)}) THEN {value.sql} END", value.type)
+        made = Call(w.names.column(function.function, value.type), "max", (chosen,))
+        parts.append(calls.setdefault(made.sql, made).column.ref.sql)
+    return Expr(f"array({', '.join(parts)})", e.type, nullable=False)
+
+
+def _subqueries_outside_calls(e: Expression) -> Iterator[Expression]:
+    if e.kind == "ScalarSubquery":
+        yield e
+    elif e.kind != "AggregateExpression":
+        for child in e.children:
+            yield from _subqueries_outside_calls(child)
+
+
+def window(w: Walker, op: Operator) -> Relation:
+    items: list[Expression] = op.fields["windowExpressions"]
+    input, p = w.attached(w.walk(op.child), items)
+    node, partition = w.keyed(input, p, op.fields["partitionSpec"])
+    made = [w.names.column(item.name, item.type, item.nullable) for item in items]
+    calls = tuple(window_call(p, item.children[0], column) for item, column in zip(items, made, strict=True))
+    columns = {**input.columns, **ids(items, made)}
+    if isinstance(node, Window) and node.partition == partition and not _read(calls) & {c.column.name for c in node.calls}:
+        return Relation(Window(node.input, partition, (*node.calls, *calls)), columns)
+    return Relation(Window(node, partition, calls), columns)
+
+
+def _read(calls: Iterable[WindowCall]) -> set[str]:
+    return {name for c in calls for e in (c.call, *(o.expr for o in c.order)) for name in e.columns}
+
+
+def _refuse_session_windows(items: Iterable[Expression]) -> None:
+    """Spark merges sessions while it runs; the plan does not show it."""
+    if any(part.extra.get("session_window") for item in items for part in item.walk()):
+        raise Unsupported("session_window")
+
+
+# ---------------------------------------------------------------- order
+
+
+def limit(w: Walker, op: Operator) -> Relation:
+    """LIMIT and OFFSET with the order below them. A select list in between only hides the columns of the order."""
+    numbers, below = [], op
+    while below.kind in ("GlobalLimit", "LocalLimit", "Offset"):
+        numbers.append((below.kind, _integer(below.fields["offsetExpr" if below.kind == "Offset" else "limitExpr"])))
+        below = below.child
+    count, offset = _slice(reversed(numbers))
+    lists, sort = [], below
+    while sort.kind == "Project":
+        lists.append(sort.fields["projectList"])
+        sort = sort.child
+    if sort.kind != "Sort" or not sort.fields["global"]:
+        input = w.walk(below)
+        return replace(input, node=TopK(input.node, (), count, offset))
+    input, p = w.attached(w.walk(sort.child), sort.fields["order"])
+    result = replace(input, node=TopK(input.node, tuple(map(p.order, sort.fields["order"])), count, offset))
+    for items in reversed(lists):
+        result, p = w.attached(result, items)
+        result = w.selected(result, p, items)
+    return result
+
+
+def _slice(numbers: Iterable[tuple[str, int]]) -> tuple[int | None, int]:
+    """Which rows are left after limits and offsets in turn: how many, and from where."""
+    count, offset = None, 0
+    for kind, number in numbers:
+        if kind == "Offset":
+            offset += number
+            count = None if count is None else max(count - number, 0)
+        else:
+            count = number if count is None else min(count, number)
+    return count, offset
+
+
+def _integer(e: Expression) -> int:
+    if e.kind != "Literal" or e.sql is None or not e.sql.isdigit():
+        raise Unsupported("a LIMIT or OFFSET that is not a number")
+    return int(e.sql)
+
+
+OPERATORS: dict[str, Callable[[Walker, Operator], Relation]] = {
+    "View": view,
+    "LocalRelation": local_relation,
+    "ResolvedInlineTable": inline_table,
+    "OneRowRelation": one_row,
+    "Range": number_range,
+    "Project": project,
+    "Filter": filter,
+    "Generate": generate,
+    "Join": join,
+    "Union": union,
+    "Except": set_operator,
+    "Intersect": set_operator,
+    "Expand": expand,
+    "Aggregate": aggregate,
+    "Window": window,
+    "GlobalLimit": limit,
+    "LocalLimit": limit,
+    "Offset": limit,
+    "Sort": same,
+    "Repartition": same,
+    "RepartitionByExpression": same,
+    "RebalancePartitions": same,
+    "ResolvedHint": same,
+    "CollectMetrics": same,
+    "EventTimeWatermark": same,
+}

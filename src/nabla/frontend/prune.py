@@ -1,0 +1,104 @@
+"""Columns that nothing needs are neither read nor computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from nabla.algebra.expressions import Expr
+from nabla.algebra.nodes import Aggregate, Filter, Generate, Join, Node, Project, Scan, TopK, Window
+
+Names = frozenset[str]
+
+
+def pruned(root: Node) -> Node:
+    """The same query over narrower scans. A node that is used in several places stays one node."""
+    needs: dict[int, Names] = {}
+    _require(root, root.names, needs)
+    return _rebuilt(root, needs, {})
+
+
+def _require(node: Node, names: Names, needs: dict[int, Names]) -> None:
+    """Notes what is needed of the node and of everything below it."""
+    before = needs.get(id(node))
+    if before is not None and names <= before:
+        return
+    needs[id(node)] = names | (before or Names())
+    below = _NEEDS.get(type(node), _everything)(node, needs[id(node)])
+    for input in node.inputs:
+        _require(input, below & input.names, needs)
+
+
+def _rebuilt(node: Node, needs: dict[int, Names], done: dict[int, Node]) -> Node:
+    if id(node) not in done:
+        inputs = [_rebuilt(input, needs, done) for input in node.inputs]
+        changed = any(new is not old for new, old in zip(inputs, node.inputs, strict=True))
+        narrow = _NARROWED.get(type(node), _unchanged)
+        done[id(node)] = narrow(node.with_inputs(*inputs) if changed else node, needs[id(node)])
+    return done[id(node)]
+
+
+# ---------------------------------------------------------------- what a node needs of its inputs
+
+
+def _read(expressions: Iterable[Expr]) -> Names:
+    return Names().union(*(e.columns for e in expressions))
+
+
+def _everything(node: Node, needed: Names) -> Names:
+    return Names().union(*(input.names for input in node.inputs))
+
+
+def _project_needs(node: Project, needed: Names) -> Names:
+    return _read(o.expr for o in node.outputs if o.column.name in needed)
+
+
+def _aggregate_needs(node: Aggregate, needed: Names) -> Names:
+    return Names(node.keys) | _read(e for c in node.calls if c.column.name in needed for e in c.inputs)
+
+
+def _window_needs(node: Window, needed: Names) -> Names:
+    calls = [c for c in node.calls if c.column.name in needed]
+    return needed | Names(node.partition) | _read(e for c in calls for e in (c.call, *(o.expr for o in c.order)))
+
+
+_NEEDS: dict[type[Node], Callable[..., Names]] = {
+    Filter: lambda node, needed: needed | _read(node.conjuncts),
+    Project: _project_needs,
+    Join: lambda node, needed: needed | _read(node.on),
+    Aggregate: _aggregate_needs,
+    Window: _window_needs,
+    TopK: lambda node, needed: needed | _read(o.expr for o in node.order),
+    Generate: lambda node, needed: needed | node.generator.columns,
+}
+
+
+# ---------------------------------------------------------------- what is left of it
+
+
+def _unchanged(node: Node, needed: Names) -> Node:
+    return node
+
+
+def _scan(node: Scan, needed: Names) -> Node:
+    kept = [(c, f) for c, f in zip(node.output, node.fields, strict=True) if c.name in needed]
+    return replace(node, output=tuple(c for c, _ in kept), fields=tuple(f for _, f in kept))
+
+
+def _project(node: Project, needed: Names) -> Node:
+    outputs = tuple(o for o in node.outputs if o.column.name in needed)
+    if all(o.expr.column == o.column.name for o in outputs) and Names(o.column.name for o in outputs) == node.input.names:
+        return node.input
+    return replace(node, outputs=outputs)
+
+
+def _aggregate(node: Aggregate, needed: Names) -> Node:
+    return replace(node, calls=tuple(c for c in node.calls if c.column.name in needed))
+
+
+def _window(node: Window, needed: Names) -> Node:
+    calls = tuple(c for c in node.calls if c.column.name in needed)
+    return replace(node, calls=calls) if calls else node.input
+
+
+_NARROWED: dict[type[Node], Callable[..., Node]] = {Scan: _scan, Project: _project, Aggregate: _aggregate, Window: _window}

@@ -1,0 +1,122 @@
+"""What the walk from Catalyst's operators to the algebra keeps in mind, and what several operators share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+from nabla.algebra.expressions import Call, Column, Expr, Named
+from nabla.algebra.nodes import Aggregate, Constant, Join, JoinKind, Node, Project
+from nabla.frontend.expressions import Printer, Unsupported
+from nabla.frontend.scope import Names, Relation, extended
+from nabla.frontend.tree import Expression, Operator
+
+_TOO_MANY_ROWS = "raise_error('SCALAR_SUBQUERY_TOO_MANY_ROWS: a subquery used as a value returned more than one row')"
+
+
+class Walker:
+    """Walks one plan. `tables` maps the name of each table of the lake in lower case to its name, `udfs` the number of each
+    Python function to the name it is registered under."""
+
+    def __init__(
+        self,
+        operators: Mapping[str, Callable[[Walker, Operator], Relation]],
+        tables: Mapping[str, str],
+        functions: frozenset[str],
+        udfs: Mapping[int, str],
+    ) -> None:
+        self.operators = operators
+        self.tables = tables
+        self.functions = functions
+        self.udfs = udfs
+        self.names = Names()
+
+    def walk(self, op: Operator) -> Relation:
+        try:
+            if op.kind not in self.operators:
+                raise Unsupported(f"the operator {op.kind}")
+            return self.operators[op.kind](self, op)
+        except Unsupported as refusal:
+            refusal.place = refusal.place or op.place
+            raise
+
+    def attached(self, input: Relation, expressions: Iterable[Expression]) -> tuple[Relation, Printer]:
+        """The input joined with the scalar subqueries of these expressions, and a printer that knows their columns."""
+        subqueries: dict[int, Column] = {}
+        node = input.node
+        for part in (part for expression in expressions for part in expression.walk()):
+            if part.kind == "ScalarSubquery" and part.fields["exprId"] not in subqueries:
+                inner, value, kind = self.scalar(part.extra["plan"])
+                node = Join(node, inner, (), kind)
+                subqueries[part.fields["exprId"]] = value
+        return replace(input, node=node), Printer(input.columns, self.functions, self.udfs, subqueries)
+
+    def scalar(self, plan: Operator) -> tuple[Node, Column, JoinKind]:
+        """A subquery used as a value: a node of at most one row, its column, and how it joins without losing a row."""
+        inner = self.walk(plan)
+        (value,) = inner.only(plan.output).columns.values()
+        if _has_one_row(plan):
+            return inner.node, value, "inner"
+        if plan.max_rows is not None and plan.max_rows <= 1:
+            return inner.node, value, "left"
+        single, count = self.single(inner.node, (), [value])
+        column = self.names.column(value.label, value.type)
+        return Project(single, (Named(column, checked(single.calls[0].column, count)),)), column, "inner"
+
+    def single(self, node: Node, keys: tuple[str, ...], values: Iterable[Column]) -> tuple[Aggregate, Column]:
+        """One row a key with the values of its only row, and the column that tells how many rows there were."""
+        calls = []
+        for value in values:
+            # Of a single row the greatest value is the value; unlike `first`, `max` can be kept up to date by itself.
+            function = "first" if "map<" in value.type or value.type == "variant" else "max"
+            calls.append(Call(self.names.column(value.label, value.type), function, (value.ref,)))
+        count = self.names.column("rows", "bigint", nullable=False)
+        return Aggregate(node, keys, (*calls, Call(count, "count"))), count
+
+    def selected(self, input: Relation, p: Printer, items: Iterable[Expression]) -> Relation:
+        """The columns of a select list. Renaming alone takes no node."""
+        columns: dict[int, Column] = {}
+        outputs: dict[str, Named] = {}
+        for item in items:
+            assert item.id is not None
+            expr = p.expr(item)
+            if expr.column:
+                column = input.node.column(expr.column)
+            else:
+                column = self.names.column(item.name, expr.type, expr.nullable)
+            outputs[column.name] = Named(column, expr)
+            columns[item.id] = column
+        if all(o.is_rename for o in outputs.values()):
+            return Relation(input.node, columns)
+        made = tuple(outputs.values())
+        if isinstance(input.node, Constant) and input.node.rows == ((),):
+            return Relation(Constant(tuple(o.column for o in made), (tuple(o.expr for o in made),)), columns)
+        return Relation(Project(input.node, made), columns)
+
+    def keyed(self, input: Relation, p: Printer, groups: Iterable[Expression]) -> tuple[Node, tuple[str, ...]]:
+        """The input with every key as a column, and the keys."""
+        keys: dict[str, None] = {}
+        additions: list[tuple[Column, Expr]] = []
+        for group in groups:
+            expr = p.expr(group)
+            if not expr.column:
+                column = self.names.column("key", expr.type, expr.nullable)
+                additions.append((column, expr))
+            keys[expr.column or column.name] = None
+        return extended(input.node, additions), tuple(keys)
+
+
+def checked(value: Column, count: Column) -> Expr:
+    """The value of a subquery's only row; Spark fails where there are more, and so must we."""
+    return Expr(f"if({count.ref.sql} > 1, {_TOO_MANY_ROWS}, {value.ref.sql})", value.type)
+
+
+def ids(attributes: Iterable[Expression], columns: Iterable[Column]) -> dict[int, Column]:
+    return {a.id: c for a, c in zip(attributes, columns, strict=True) if a.id is not None}
+
+
+def _has_one_row(plan: Operator) -> bool:
+    """Whether the plan always gives exactly one row."""
+    while plan.kind in ("Project", "Sort"):
+        plan = plan.child
+    return plan.kind == "OneRowRelation" or (plan.kind == "Aggregate" and not plan.fields["groupingExpressions"])

@@ -1,0 +1,501 @@
+"""The lake: tables and views in a folder, and everything a user does with them."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import re
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from nabla import refresh as refreshing
+from nabla.engine import intake, types
+from nabla.engine.apply import FEED_COLUMNS
+from nabla.engine.frames import Workspace, engine_session
+from nabla.engine.session import build_session, check_session
+from nabla.engine.sources import change_frame, snapshot_frame
+from nabla.errors import NablaError
+from nabla.frontend.catalyst import define
+from nabla.frontend.failures import failed
+from nabla.planner.choose import choose
+from nabla.planner.explain import Explanation, explain
+from nabla.planner.steps import Mode
+from nabla.results import Event, History, LakeStatus, RefreshReport, Status, ViewReport
+from nabla.storage import files
+from nabla.storage.catalog import Entry, LakeState, Part
+from nabla.storage.changes import between
+from nabla.storage.lakelog import LakeLog
+from nabla.storage.names import safe
+from nabla.storage.table import StoredTable
+from nabla.storage.vacuum import Vacuumed, vacuum
+from nabla.transaction import Transaction
+from nabla.verify import verify
+from nabla.views import View, load_view
+
+MODES = ("auto", "incremental", "strict", "full")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def open_lake(path: str | os.PathLike[str], spark: SparkSession | None = None) -> Lake:
+    """Open the lake in a folder; a missing or empty folder becomes a new lake.
+
+    `spark` brings your own (classic) session; without it Nabla uses the active one or starts a local Spark.
+    """
+    if spark is not None:
+        check_session(spark)
+    folder = Path(path)
+    log = LakeLog.open(folder) if LakeLog.exists(folder) else LakeLog.create(folder)
+    return Lake(log, spark if spark is not None else build_session("nabla"))
+
+
+class Lake:
+    """Use `nabla.open`. All methods may be called from several threads, and several processes may use one lake."""
+
+    def __init__(self, log: LakeLog, spark: SparkSession) -> None:
+        self._log = log
+        self._spark = spark
+        self._lock = threading.RLock()
+        self._names: dict[str, tuple[str, int]] = {}
+        self._engines: dict[bool, SparkSession] = {}
+        self._home = Workspace(spark, log.new_staging())
+
+    # ------------------------------------------------------------------ tables
+
+    def create_table(
+        self,
+        name: str,
+        schema: str | StructType | None = None,
+        data: intake.Data = None,
+        key: str | Sequence[str] | None = None,
+        foreign_keys: Mapping[str, str] | None = None,
+    ) -> None:
+        """Create a table from a schema ("id BIGINT, name STRING"), from data, or both.
+
+        `data` is a DataFrame, a pyarrow Table, or a list of tuples or dicts (these need a schema). `key` names the column
+        or columns that identify a row, `foreign_keys` maps columns to "table.column"; both are recorded.
+        """
+        state = self._log.state()
+        self._check_new(name, state)
+        what = f'table "{name}"'
+        shape = _shape(schema, data, what)
+        types.check_storable(shape, what)
+        _check_columns(shape.names, what)
+        keys = _key(key, shape, what)
+        foreign = self._foreign_keys(foreign_keys, shape, state, what)
+        stored = types.stored(shape, safe(shape.names))
+        path = self._log.new_path(name)
+        adds = self._written(data, shape, stored, path, name)
+        StoredTable.create(self._log.folder(path), stored.json(), adds)
+        definition = {"schema": shape.json(), "key": keys, "foreign_keys": foreign}
+        facts = {"rows": sum(f.rows for f in adds)}
+        entry = Entry(name, "table", definition, {"data": Part(path, 0)}, facts)
+        self._log.commit({name: entry}, state, "create table", {name: {"inserted": facts["rows"], "deleted": 0}})
+
+    def _written(self, data: intake.Data, shape: StructType, stored: StructType, path: str, name: str) -> Any:
+        folder = self._log.folder(path)
+        if data is None:
+            return ()
+        if isinstance(data, DataFrame):
+            staging = self._log.new_staging()
+            intake.fitting_frame(data, shape, name).toDF(*stored.names).write.parquet(staging)
+            return files.adopt(staging, folder)
+        return files.write(folder, types.conform(intake.arrow_rows(data, shape, name), stored))
+
+    def register(self, name: str, path: str | os.PathLike[str], key: str | Sequence[str] | None = None) -> None:
+        """Take an existing Delta table into the lake, to read it only: whoever writes it goes on doing so."""
+        state = self._log.state()
+        self._check_new(name, state)
+        table = StoredTable(path)
+        snapshot = table.snapshot()
+        shape = types.from_json(snapshot.schema_json)
+        keys = _key(key, shape, f'table "{name}"')
+        definition = {"schema": snapshot.schema_json, "key": keys, "foreign_keys": {}}
+        entry = Entry(name, "registered", definition, {"data": Part(table.folder, snapshot.version)})
+        self._log.commit({name: entry}, state, "register", {name: {"path": table.folder}})
+
+    def drop_table(self, name: str) -> None:
+        """Drop a table that no view reads. Its files go with the next vacuum; a registered table stays as it is."""
+        self._drop(name, ("table", "registered"))
+
+    def transaction(self) -> Transaction:
+        """Changes of one or more tables that become visible together: `with lake.transaction() as tx: …`."""
+        return Transaction(self)
+
+    # ------------------------------------------------------------------- views
+
+    def create_view(self, name: str, query: str | DataFrame, rebuild: bool = False) -> ViewReport:
+        """Create a view from Spark SQL or a DataFrame over the lake's tables and views, and build it.
+
+        A view of that name is an error unless `rebuild` is set: then it is replaced, whatever its definition was.
+        """
+        state = self._log.state()
+        defined = define(self.spark, query, list(state.entries), name)
+        view = View.of(name, defined.plan, defined.outputs, defined.sql, tuple(str(n) for n in defined.notes))
+        existing = self._find(name, state)
+        if existing is None:
+            self._check_new(name, state)
+        elif not rebuild:
+            raise self._exists(existing, view)
+        self._check_view(view, existing, state)
+        entry, report = refreshing.build(self, view, existing)
+        self._log.commit({name: entry}, state, "create view", {name: report.to_dict()}, reads=view.sources)
+        return report
+
+    def view(self, function: Callable[[], DataFrame] | None = None, *, rebuild: bool = False) -> Any:
+        """Decorator: a function that returns a DataFrame becomes a view named after it."""
+
+        def make(function: Callable[[], DataFrame]) -> Callable[[], DataFrame]:
+            self._synchronize()
+            self.create_view(function.__name__, function(), rebuild)
+            return function
+
+        return make(function) if function is not None else make
+
+    def drop_view(self, name: str) -> None:
+        """Drop a view that no other view reads. Its files go with the next vacuum."""
+        self._drop(name, ("view",))
+
+    def refresh(
+        self, *names: str, mode: Mode = "auto", progress: Callable[[ViewReport], None] | None = None
+    ) -> RefreshReport:
+        """Bring all views, or the given ones with what they depend on, up to date.
+
+        Modes: "auto" lets the cost decide; "incremental" maintains from the change wherever there is a rule; "strict" does
+        the same and raises, before anything is written, where there is none; "full" recomputes.
+        """
+        if mode not in MODES:
+            raise NablaError("NABLA_MODE", f"there is no mode {mode!r}", place="mode=", remedy=f"Use one of {', '.join(MODES)}.")
+        state = self._log.state()
+        wanted = [self._entry(n, state, "view").name for n in names] or [n for n, e in state.entries.items() if e.kind == "view"]
+        return refreshing.Refresh(self, mode).run(wanted, progress)
+
+    # ----------------------------------------------------------------- reading
+
+    def read(self, name: str, version: int | None = None) -> DataFrame:
+        """A table or view as a DataFrame, now or at one of its versions."""
+        entry = self._entry(name, self._log.state())
+        part = entry.parts["data"]
+        if version is None:
+            version = None if entry.kind == "registered" else part.version
+        elif entry.kind != "registered" and version > part.version:
+            raise NablaError(
+                "NABLA_NO_VERSION", f"there is no version {version}", place=f'"{entry.name}"', remedy=f"The latest is {part.version}."
+            )
+        return snapshot_frame(self._home, self._log.table(part).snapshot(version), self._columns(entry))
+
+    def changes(self, name: str, since: int = 0) -> DataFrame:
+        """What changed after version `since`, a row a copy: the columns, _change_type, _version and _timestamp."""
+        entry = self._entry(name, self._log.state())
+        if entry.kind != "view":
+            return self._table_changes(entry, since)
+        part = entry.parts["feed"]
+        names = [*self._columns(entry), *FEED_COLUMNS]
+        return snapshot_frame(self._home, self._log.table(part).snapshot(part.version), names).where(F.col("_version") > since)
+
+    def _table_changes(self, entry: Entry, since: int) -> DataFrame:
+        part, names = entry.parts["data"], self._columns(entry)
+        table = self._log.table(part)
+        latest = table.latest() if entry.kind == "registered" else part.version
+        feed: DataFrame | None = None
+        for version in range(since + 1, latest + 1):
+            rows = change_frame(self._home, between(table, version - 1, version), names)
+            kind = F.when(F.col("_n") > 0, F.lit("insert")).otherwise(F.lit("delete"))
+            rows = rows.withColumn("_change_type", kind).withColumn("_version", F.lit(version).cast("bigint"))
+            stamp = datetime.datetime.fromtimestamp(table.timestamp(version) / 1000, datetime.UTC)
+            rows = rows.withColumn("_timestamp", F.lit(stamp).cast("timestamp"))
+            rows = rows.withColumn("_n", F.explode(F.sequence(F.lit(1), F.abs(F.col("_n")).cast("int")))).drop("_n")
+            feed = rows if feed is None else feed.unionAll(rows)
+        if feed is None:
+            empty = self.read(entry.name).limit(0)
+            return empty.selectExpr("*", "'' AS _change_type", "0L AS _version", "current_timestamp() AS _timestamp")
+        return feed
+
+    def sql(self, text: str) -> DataFrame:
+        """Run Spark SQL over the lake's tables and views."""
+        try:
+            return self.spark.sql(text)
+        except PySparkException as error:
+            raise self._translated(error, "query") from None
+
+    # ------------------------------------------------------------- information
+
+    def explain(self, name: str) -> Explanation:
+        """How a view is defined and kept, and what the next refresh would do. Runs nothing."""
+        state = self._log.state()
+        entry = self._entry(name, state, "view")
+        view = load_view(entry.name, entry.definition)
+        refresh = refreshing.Refresh(self, "auto")
+        sources = {s: refresh.source(s, entry, state) for s in view.sources}
+        plan = choose(refreshing.view_facts(view, entry, sources), view.staged, "auto")
+        last = _last(entry)
+        return explain(plan, view.staged, view.plan, view.sql or "(a DataFrame)", view.obstacles, view.notes, last)
+
+    def verify(self, *names: str) -> None:
+        """Recompute every view, or the given ones, from the versions it reflects, and compare as bags.
+
+        Raises Mismatch with the differing rows where a view is not exactly its query.
+        """
+        state = self._log.state()
+        wanted = [self._entry(n, state, "view") for n in names] or [e for e in state.entries.values() if e.kind == "view"]
+        for entry in wanted:
+            verify(self, entry, state)
+
+    def status(self) -> LakeStatus:
+        """All tables and views: kind, version, rows, and for views what they reflect and whether that is stale."""
+        state = self._log.state()
+        return LakeStatus({name: self._status(entry, state) for name, entry in state.entries.items()})
+
+    def _status(self, entry: Entry, state: LakeState) -> Status:
+        part = entry.parts["data"]
+        version = part.version
+        rows = entry.facts.get("rows")
+        if entry.kind == "registered":
+            snapshot = self._log.table(part).snapshot()
+            version, rows = snapshot.version, snapshot.rows
+        obstacles: tuple[str, ...] = ()
+        if entry.kind == "view":
+            obstacles = tuple(str(o) for o in load_view(entry.name, entry.definition).obstacles)
+        updated = datetime.datetime.fromtimestamp(self._log.table(part).timestamp(part.version) / 1000, datetime.UTC)
+        sources = dict(entry.facts.get("sources", {}))
+        return Status(
+            entry.name, entry.kind, version, rows, self._stale(entry, state), sources, _last(entry), updated, obstacles
+        )
+
+    def _stale(self, entry: Entry, state: LakeState) -> bool:
+        for source, version in entry.facts.get("sources", {}).items():
+            upstream = state.entries[source]
+            part = upstream.parts["data"]
+            now = self._log.table(part).latest() if upstream.kind == "registered" else part.version
+            if now != version or self._stale(upstream, state):
+                return True
+        return False
+
+    def history(self, name: str, limit: int | None = None) -> History:
+        """The commits of a table or view, newest first."""
+        entry = self._entry(name, self._log.state())
+        events = []
+        for record in self._log.history(entry.name, limit):
+            said = record.objects[entry.name]
+            events.append(
+                Event(
+                    int(said.get("version", -1)),
+                    datetime.datetime.fromtimestamp(record.timestamp / 1000, datetime.UTC),
+                    f"{record.operation} ({said['mode']})" if "mode" in said else record.operation,
+                    said.get("inserted"),
+                    said.get("deleted"),
+                    said.get("seconds"),
+                    said.get("reason", ""),
+                )
+            )
+        return History(events)
+
+    def vacuum(self, dry_run: bool = False, older_than: datetime.timedelta = datetime.timedelta(days=7)) -> Vacuumed:
+        """Delete files that no view and no version younger than `older_than` needs."""
+        state = self._log.state()
+        keep: dict[str, int] = {}
+        for entry in state.entries.values():
+            for source, version in entry.facts.get("sources", {}).items():
+                path = state.entries[source].parts["data"].path
+                keep[path] = min(version, keep.get(path, version))
+        return vacuum(self._log, keep, grace=older_than.total_seconds(), dry_run=dry_run)
+
+    # ----------------------------------------------------------------- session
+
+    @property
+    def path(self) -> str:
+        """The lake's folder."""
+        return self._log.path
+
+    @property
+    def spark(self) -> SparkSession:
+        """The Spark session, in which the lake's tables and views are known by their names, as they are now."""
+        self._synchronize()
+        return self._spark
+
+    def _synchronize(self) -> None:
+        """Names of the session follow the lake: what is new or has moved on is registered, what was dropped goes."""
+        with self._lock:
+            state = self._log.state()
+            for name in [n for n in self._names if n not in state.entries]:
+                self._spark.catalog.dropTempView(name)
+                del self._names[name]
+            for name, entry in state.entries.items():
+                part = entry.parts["data"]
+                table = self._log.table(part)
+                version = table.latest() if entry.kind == "registered" else part.version
+                if self._names.get(name) != (table.folder, version):
+                    frame = snapshot_frame(self._home, table.snapshot(version), self._columns(entry))
+                    frame.createOrReplaceTempView(name)
+                    self._names[name] = (table.folder, version)
+
+    def _engine(self, large: bool) -> SparkSession:
+        with self._lock:
+            if large not in self._engines:
+                self._engines[large] = engine_session(self._spark, large)
+            return self._engines[large]
+
+    def _translated(self, error: PySparkException, place: str) -> NablaError:
+        return failed(error, place, list(self._log.state().entries))
+
+    # ------------------------------------------------------------------ checks
+
+    def _columns(self, entry: Entry) -> tuple[str, ...]:
+        if entry.kind == "view":
+            return tuple(entry.definition["outputs"])
+        return tuple(types.from_json(entry.definition["schema"]).names)
+
+    def _find(self, name: str, state: LakeState) -> Entry | None:
+        if name in state.entries:
+            return state.entries[name]
+        return next((e for n, e in state.entries.items() if n.casefold() == name.casefold()), None)
+
+    def _entry(self, name: str, state: LakeState, kind: str | None = None) -> Entry:
+        entry = self._find(name, state)
+        if entry is None or (kind is not None and entry.kind != kind):
+            there = [n for n, e in state.entries.items() if kind is None or e.kind == kind]
+            raise NablaError(
+                "NABLA_UNKNOWN_TABLE" if kind is None else "NABLA_UNKNOWN_VIEW",
+                f'there is no {kind or "table or view"} "{name}"',
+                place=f"lake {self.path}",
+                remedy=f"There are {', '.join(there)}." if there else "Create it first.",
+            )
+        return entry
+
+    def _check_new(self, name: str, state: LakeState) -> None:
+        if not _NAME.fullmatch(name):
+            raise NablaError(
+                "NABLA_NAME", f"{name!r} cannot be a name", place="name", remedy="Use letters, digits and underscores."
+            )
+        existing = self._find(name, state)
+        if existing is not None:
+            raise NablaError(
+                "NABLA_EXISTS",
+                f'there is a {existing.kind} "{existing.name}" already',
+                place=f"lake {self.path}",
+                remedy="Choose another name, or drop it first.",
+            )
+
+    def _exists(self, existing: Entry, view: View) -> NablaError:
+        same = existing.kind == "view" and existing.definition["plan"] == view.to_json()["plan"]
+        if existing.kind == "view" and not same:
+            return NablaError(
+                "NABLA_DEFINITION_CHANGED",
+                f'view "{existing.name}" exists with another definition',
+                place=f"lake {self.path}",
+                remedy="Pass rebuild=True to replace it and compute it anew.",
+            )
+        return NablaError(
+            "NABLA_EXISTS",
+            f'there is a {existing.kind} "{existing.name}" already',
+            place=f"lake {self.path}",
+            remedy="Choose another name, drop it first, or pass rebuild=True to build it anew.",
+        )
+
+    def _check_view(self, view: View, existing: Entry | None, state: LakeState) -> None:
+        _check_columns(view.outputs, f'view "{view.name}"')
+        types.check_storable(StructType([types.field_like(f, f.name) for f in view.schema.fields]), f'view "{view.name}"')
+        if existing is None:
+            return
+        if existing.kind != "view":
+            raise self._exists(existing, view)
+        upstream: set[str] = set()
+
+        def visit(names: Iterable[str]) -> None:
+            for name in names:
+                upstream.add(name)
+                if state.entries[name].kind == "view":
+                    visit(load_view(name, state.entries[name].definition).sources)
+
+        visit(view.sources)
+        if existing.name in upstream:
+            raise NablaError(
+                "NABLA_CYCLE",
+                f'view "{view.name}" would depend on itself',
+                place=f'view "{view.name}"',
+                remedy="Read the tables it is made from instead.",
+            )
+
+    def _foreign_keys(
+        self, foreign_keys: Mapping[str, str] | None, shape: StructType, state: LakeState, what: str
+    ) -> dict[str, str]:
+        for column, target in (foreign_keys or {}).items():
+            table, _, field = target.partition(".")
+            entry = self._find(table, state)
+            known = entry is not None and field in self._columns(entry)
+            if column not in shape.names or not known:
+                raise NablaError(
+                    "NABLA_FOREIGN_KEY",
+                    f'"{column}" → "{target}" does not name a column of the table and one of another table',
+                    place=what,
+                    remedy='Write it as {"customer": "customers.id"}, and create the other table first.',
+                )
+        return dict(foreign_keys or {})
+
+    def _drop(self, name: str, kinds: tuple[str, ...]) -> None:
+        state = self._log.state()
+        entry = self._entry(name, state)
+        if entry.kind not in kinds:
+            raise NablaError(
+                "NABLA_UNKNOWN_VIEW" if "view" in kinds else "NABLA_UNKNOWN_TABLE",
+                f'"{entry.name}" is a {entry.kind}',
+                place=f"lake {self.path}",
+                remedy="Use drop_view for views and drop_table for tables.",
+            )
+        readers = [n for n, e in state.entries.items() if entry.name in e.facts.get("sources", {})]
+        if readers:
+            raise NablaError(
+                "NABLA_IN_USE", f'"{entry.name}" is read by {", ".join(readers)}', place=f"lake {self.path}", remedy="Drop these first."
+            )
+        self._log.commit({entry.name: None}, state, f"drop {entry.kind}")
+
+    def __repr__(self) -> str:
+        return f"lake {self.path}\n{self.status()}"
+
+    def _repr_html_(self) -> str:
+        return f"<b>lake {self.path}</b>{self.status()._repr_html_()}"
+
+
+def _shape(schema: str | StructType | None, data: intake.Data, what: str) -> StructType:
+    if isinstance(schema, str):
+        return types.parse(schema)
+    if isinstance(schema, StructType):
+        return schema
+    if data is None:
+        raise NablaError("NABLA_NO_SCHEMA", f"{what} has neither a schema nor data", place="schema=", remedy="Pass one of them.")
+    return intake.schema_of(data, what)
+
+
+def _check_columns(names: Sequence[str], what: str) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name.casefold() in seen:
+            raise NablaError(
+                "NABLA_DUPLICATE_COLUMN", f'two columns are called "{name}"', place=what, remedy="Rename one of them with AS."
+            )
+        if name in ("_n", *FEED_COLUMNS):
+            raise NablaError(
+                "NABLA_RESERVED_COLUMN", f'"{name}" is a name that change feeds use', place=what, remedy="Rename the column."
+            )
+        seen.add(name.casefold())
+
+
+def _key(key: str | Sequence[str] | None, shape: StructType, what: str) -> list[str]:
+    keys = [key] if isinstance(key, str) else list(key or ())
+    for column in keys:
+        if column not in shape.names:
+            raise NablaError(
+                "NABLA_KEY", f'the key names "{column}", which is no column', place=what, remedy=f"Use {', '.join(shape.names)}."
+            )
+    return keys
+
+
+def _last(entry: Entry) -> str:
+    last = entry.facts.get("last")
+    return f"{last['mode']}: {last['reason']}" if last else ""

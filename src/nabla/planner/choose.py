@@ -1,0 +1,143 @@
+"""Skip, maintain or recompute: the planner's choice, with its reason.
+
+Costs come from what the Delta log knows (rows of tables, changes and view) and from the view's own measured past; never
+from an extra Spark job.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nabla.algebra.nodes import At, Node, Scan
+from nabla.calculus.obstacles import Obstacle
+from nabla.calculus.stages import Staged
+from nabla.planner.maintain import maintenance, rebuilding
+from nabla.planner.steps import Build, Estimate, Finish, Mode, Plan, Produce, Recompute, Settle, Step, Touch
+
+QUERY_SECONDS = 0.25
+"""What a small Spark query costs before it reads anything."""
+READ_ROWS_PER_SECOND = 8_000_000.0
+"""How fast a table is read when the change is looked up in it."""
+WORK_ROWS_PER_SECOND = 1_500_000.0
+"""How fast rows are joined, grouped and written when everything is computed."""
+CHANGE_ROWS_PER_SECOND = 100_000.0
+"""How fast rows of the change are propagated and applied."""
+MARGIN = 1.25
+"""Recomputing must promise to be this much faster to be preferred: estimates are rough, and a maintained view reads less."""
+LARGE_CHANGE = 400_000
+"""From so many changed rows on nothing is collected on the driver or broadcast."""
+
+
+@dataclass(frozen=True)
+class SourceFacts:
+    """A source between the version that the view reflects and the current one."""
+
+    name: str
+    rows: int
+    inserted: int
+    deleted: int
+    moved: bool
+
+    @property
+    def changed_rows(self) -> int:
+        return self.inserted + self.deleted
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A past refresh of this view."""
+
+    mode: str
+    seconds: float
+    changed_rows: int
+    source_rows: int
+
+
+@dataclass(frozen=True)
+class ViewFacts:
+    name: str
+    rows: int
+    sources: tuple[SourceFacts, ...]
+    past: tuple[Measured, ...] = ()
+    obstacles: tuple[Obstacle, ...] = ()
+    must_rebuild: str = ""
+
+    @property
+    def changed(self) -> frozenset[str]:
+        return frozenset(s.name for s in self.sources if s.changed_rows)
+
+    @property
+    def changed_rows(self) -> int:
+        return sum(s.changed_rows for s in self.sources)
+
+
+def choose(facts: ViewFacts, staged: Staged, mode: Mode) -> Plan:
+    moved = [s.name for s in facts.sources if s.moved]
+    if facts.must_rebuild:
+        return _full(facts, staged, facts.must_rebuild)
+    if mode == "full":
+        return _full(facts, staged, "asked for")
+    if not moved:
+        return Plan(facts.name, "skip", "no source changed", ())
+    if not facts.changed:
+        return Plan(facts.name, "incremental", f"{_and(moved)} moved on without a change of rows", ())
+    if facts.obstacles:
+        return _full(facts, staged, str(facts.obstacles[0]))
+    steps = maintenance(staged, facts.changed)
+    ours, theirs = _incremental_cost(facts, steps), _full_cost(facts, staged)
+    if mode == "auto" and theirs.seconds * MARGIN < ours.seconds:
+        return _full(facts, staged, f"recomputing is cheaper: {theirs}, maintaining {ours}", ours, theirs)
+    why = "cheaper than recomputing" if ours.seconds <= theirs.seconds else "asked for" if mode != "auto" else "about as cheap"
+    reason = f"{facts.changed_rows} changed rows in {_and(sorted(facts.changed))}; {why}: {ours}, recomputing {theirs}"
+    large = facts.changed_rows > LARGE_CHANGE
+    return Plan(facts.name, "incremental", reason, steps, facts.changed, ours, theirs, large)
+
+
+def _full(
+    facts: ViewFacts, staged: Staged, reason: str, ours: Estimate | None = None, theirs: Estimate | None = None
+) -> Plan:
+    large = facts.rows + sum(s.rows for s in facts.sources) > LARGE_CHANGE
+    return Plan(facts.name, "full", reason, rebuilding(staged), facts.changed, ours, theirs, large)
+
+
+def _and(names: list[str]) -> str:
+    return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else names[0]
+
+
+def _scans(step: Step) -> list[Scan]:
+    queries: list[Node] = []
+    match step:
+        case Settle():
+            queries = [step.query_if_none_lost]
+        case Touch() | Produce() | Build() | Recompute():
+            queries = [step.query]
+        case Finish():
+            pass
+    return [node for query in queries for node in query.walk() if isinstance(node, Scan)]
+
+
+def _incremental_cost(facts: ViewFacts, steps: tuple[Step, ...]) -> Estimate:
+    rows = {s.name: s.rows for s in facts.sources}
+    scans = [scan for step in steps for scan in _scans(step) if scan.at is not At.DELTA]
+    read = sum(rows.get(scan.table, 0) for scan in scans)
+    queries = sum(not isinstance(step, Finish) for step in steps)
+    modelled = queries * QUERY_SECONDS + read / READ_ROWS_PER_SECOND + facts.changed_rows / CHANGE_ROWS_PER_SECOND
+    because = f"{queries} queries, {read} rows looked at"
+    alike = [p for p in facts.past if p.mode == "incremental" and p.changed_rows]
+    if not alike:
+        return Estimate(modelled, because)
+    # What this view really took, moved along the model's slope to the size of this change.
+    last = alike[-1]
+    more = (facts.changed_rows - last.changed_rows) / CHANGE_ROWS_PER_SECOND
+    return Estimate(max(last.seconds + more, QUERY_SECONDS), f"as measured, {because}")
+
+
+def _full_cost(facts: ViewFacts, staged: Staged) -> Estimate:
+    rows = sum(s.rows for s in facts.sources)
+    built = [p for p in facts.past if p.mode == "full"]
+    if built:
+        seconds = built[-1].seconds * max(1.0, rows) / max(1.0, built[-1].source_rows)
+        return Estimate(max(seconds, QUERY_SECONDS), f"as measured, {rows} source rows")
+    queries = 1 + len(staged.stages)
+    seconds = queries * QUERY_SECONDS + (rows + facts.rows) / WORK_ROWS_PER_SECOND
+    return Estimate(seconds, f"{queries} queries, {rows} source rows")

@@ -1,0 +1,83 @@
+"""The steps that bring a view up to date, from its stages and the names of what changed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nabla.algebra.expressions import Expr
+from nabla.algebra.nodes import Filter, Node, Project, Scan
+from nabla.calculus import rules as rules  # registers the laws
+from nabla.calculus.delta import Derivation
+from nabla.calculus.outwards import changed_first, outwards
+from nabla.calculus.stages import Stage, Staged
+from nabla.planner.steps import Build, Finish, Produce, Recompute, Settle, Step, Touch
+
+
+def maintenance(staged: Staged, changed: frozenset[str]) -> tuple[Step, ...]:
+    """Steps that compute the change of the view and of every stage's state from the changes of the tables `changed`."""
+    steps: list[Step] = []
+    moved = set(changed)
+    for stage in staged.stages:
+        if _reads(stage.source) & moved:
+            steps += _stage_steps(stage, staged, frozenset(moved))
+            moved.add(stage.table)
+    if not _reads(staged.root) & moved:
+        return tuple(steps)
+    if staged.merged is not None:
+        steps.append(_finish(staged, staged.merged))
+    else:
+        change = _derived(staged, staged.root, frozenset(moved))
+        steps.append(Produce(outwards(change)))
+    return tuple(steps)
+
+
+def rebuilding(staged: Staged) -> tuple[Step, ...]:
+    """Steps that compute every state and the view whole."""
+    everything = staged.derivation(frozenset())
+    builds: list[Step] = [Build(stage, stage.initial(everything)) for stage in staged.stages]
+    return (*builds, Recompute(everything.new(staged.root)))
+
+
+def _reads(node: Node) -> set[str]:
+    return {n.table for n in node.walk() if isinstance(n, Scan)}
+
+
+def _stage_steps(stage: Stage, staged: Staged, moved: frozenset[str]) -> list[Step]:
+    derivation = staged.derivation(moved)
+    ordered = _with_source(stage, changed_first(stage.source, moved))
+    touched = ordered.touched(derivation)
+    steps: list[Step] = [Touch(stage, outwards(touched))] if touched is not None else []
+    lost, none_lost = (outwards(ordered.settled(derivation, deleted)) for deleted in (True, False))
+    return [*steps, Settle(stage, lost, none_lost)]
+
+
+def _with_source(stage: Stage, source: Node) -> Stage:
+    return replace(stage, node=stage.node.with_inputs(source))
+
+
+def _derived(staged: Staged, node: Node, moved: frozenset[str]) -> Node:
+    derivation: Derivation = staged.derivation(moved)
+    change = derivation.d(changed_first(node, moved))
+    assert change is not None
+    return change
+
+
+def _finish(staged: Staged, stage: Stage) -> Finish:
+    """The filters and projections above the last stage as expressions over its state."""
+    chain = []
+    node = staged.root
+    while isinstance(node, Filter | Project):
+        chain.append(node)
+        node = node.inputs[0]
+    assert isinstance(node, Scan)
+    by_field = {o.column.name: o.expr for o in stage.outputs()}
+    definitions: dict[str, Expr] = {c.name: by_field[f] for c, f in zip(node.output, node.fields, strict=True)}
+    present = stage.present()
+    tests = [present] if present else []
+    for part in reversed(chain):
+        if isinstance(part, Filter):
+            tests += [c.substitute(definitions) for c in part.conjuncts]
+        else:
+            definitions = {o.column.name: o.expr.substitute(definitions) for o in part.outputs}
+    keep = Expr(" AND ".join(f"({t.sql})" for t in tests), "boolean") if tests else None
+    return Finish(stage, tuple(definitions[c.name] for c in staged.root.columns), keep)

@@ -1,0 +1,88 @@
+"""A refresh as data: small immutable steps that `explain` prints and the engine executes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from nabla.algebra.expressions import Expr
+from nabla.algebra.nodes import Node
+from nabla.calculus.stages import Stage
+
+Mode = Literal["auto", "incremental", "strict", "full"]
+Outcome = Literal["skip", "incremental", "full"]
+
+
+@dataclass(frozen=True)
+class Touch:
+    """Find the groups of a stage that the change touches."""
+
+    stage: Stage
+    query: Node
+
+
+@dataclass(frozen=True)
+class Settle:
+    """Compute the signed change of a stage's state. `query` also recomputes groups that lost their min or max;
+    `query_if_none_lost` serves where the touched groups show that none can have."""
+
+    stage: Stage
+    query: Node
+    query_if_none_lost: Node
+
+
+@dataclass(frozen=True)
+class Produce:
+    """Compute the signed change of the view by a query of its own."""
+
+    query: Node
+
+
+@dataclass(frozen=True)
+class Finish:
+    """The change of the view, row by row from the change of its last stage's state: values, and which rows are kept."""
+
+    stage: Stage
+    values: tuple[Expr, ...]
+    keep: Expr | None
+
+
+@dataclass(frozen=True)
+class Build:
+    """Compute the state of a stage whole."""
+
+    stage: Stage
+    query: Node
+
+
+@dataclass(frozen=True)
+class Recompute:
+    """Compute the view whole; what was there before is compared with it."""
+
+    query: Node
+
+
+Step = Touch | Settle | Produce | Finish | Build | Recompute
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Seconds, and what they are made of."""
+
+    seconds: float
+    because: str
+
+    def __str__(self) -> str:
+        return f"{self.seconds:.2f} s ({self.because})"
+
+
+@dataclass(frozen=True)
+class Plan:
+    view: str
+    mode: Outcome
+    reason: str
+    steps: tuple[Step, ...]
+    changed: frozenset[str] = frozenset()
+    incremental: Estimate | None = None
+    full: Estimate | None = None
+    large: bool = False

@@ -1,0 +1,387 @@
+"""Bringing views up to date: facts, the planner's choice, Spark, and one commit a view."""
+
+from __future__ import annotations
+
+import datetime
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import PySparkException
+
+from nabla.algebra.nodes import At
+from nabla.engine import types
+from nabla.engine.apply import (
+    Applied,
+    apply_change,
+    apply_large,
+    apply_state,
+    difference,
+    feed_schema,
+    replace_large,
+)
+from nabla.engine.execute import Execution, Result, Rows
+from nabla.engine.frames import Workspace
+from nabla.engine.relations import Relations, Source
+from nabla.errors import Conflict, NablaError, NotIncremental
+from nabla.planner.choose import Measured, SourceFacts, ViewFacts, choose
+from nabla.planner.steps import Mode, Plan
+from nabla.results import RefreshReport, ViewReport
+from nabla.storage import faults, files
+from nabla.storage.catalog import Entry, LakeState, Part
+from nabla.storage.files import DataFile
+from nabla.storage.table import Snapshot, StoredTable
+from nabla.views import View, load_view
+
+if TYPE_CHECKING:
+    from nabla.lake import Lake
+
+PARALLEL = 4
+RETRIES = 5
+REMEMBERED = 8
+"""How many past refreshes of a view the planner learns from."""
+
+Progress = Callable[[ViewReport], None]
+
+
+class Refresh:
+    """One call of lake.refresh: the sources are pinned to their versions at its start, and registered with Spark once."""
+
+    def __init__(self, lake: Lake, mode: Mode) -> None:
+        self.lake = lake
+        self.log = lake._log
+        self.mode = mode
+        self.started = self.log.state()
+        self.pinned = {name: self.log.table(e.parts["data"]).latest() for name, e in self._registered().items()}
+        self._workspaces: dict[bool, Workspace] = {}
+        self._lock = threading.Lock()
+
+    def _registered(self) -> Mapping[str, Entry]:
+        return {name: e for name, e in self.started.entries.items() if e.kind == "registered"}
+
+    def run(self, names: Iterable[str], progress: Progress | None = None) -> RefreshReport:
+        reports: dict[str, ViewReport] = {}
+        wanted = _with_upstream(names, self.started)
+        if self.mode == "strict":
+            self._refuse_obstacles(wanted)
+        try:
+            for layer in _layers(wanted, self.started):
+                for report in self._layer(layer):
+                    reports[report.name] = report
+                    if progress is not None:
+                        progress(report)
+        finally:
+            for workspace in self._workspaces.values():
+                workspace.__exit__()
+        return RefreshReport({name: reports[name] for name in wanted})
+
+    def _layer(self, layer: list[str]) -> Iterable[ViewReport]:
+        """Views that do not depend on each other go side by side."""
+        if len(layer) == 1:
+            return [self.view(layer[0])]
+        with ThreadPoolExecutor(min(PARALLEL, len(layer))) as pool:
+            return list(pool.map(self.view, layer))
+
+    def _refuse_obstacles(self, names: list[str]) -> None:
+        stale: set[str] = set()
+        for name in names:
+            entry = self.started.entries[name]
+            view = load_view(name, entry.definition)
+            if not any(s in stale or self._moved(s, entry) for s in view.sources):
+                continue
+            stale.add(name)
+            if view.obstacles:
+                first = view.obstacles[0]
+                raise NotIncremental(first.code, first.what, place=f'view "{name}", {first.place}', remedy=first.remedy)
+
+    def _moved(self, source: str, entry: Entry) -> bool:
+        return self._version(source, self.started) != entry.facts["sources"][source]
+
+    def _version(self, source: str, state: LakeState) -> int:
+        """The version of a source that this refresh brings views to: tables as pinned, views as they are by now."""
+        if source in self.pinned:
+            return self.pinned[source]
+        entries = (self.started if self.started.entries[source].kind == "table" else state).entries
+        return entries[source].parts["data"].version
+
+    def view(self, name: str) -> ViewReport:
+        for attempt in range(RETRIES):
+            try:
+                return self._attempt(name)
+            except Conflict:
+                if attempt == RETRIES - 1:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _attempt(self, name: str) -> ViewReport:
+        begun = time.perf_counter()
+        state = self.log.state()
+        entry = state.entries[name]
+        view = load_view(name, entry.definition)
+        sources = {s: self.source(s, entry, state) for s in view.sources}
+        plan = choose(view_facts(view, entry, sources), view.staged, self.mode)
+        if plan.mode == "skip":
+            return _report(plan, entry, Applied(), time.perf_counter() - begun, 0)
+        group = f"nabla-{uuid.uuid4().hex[:8]}"
+        context = self.lake.spark.sparkContext
+        context.setJobGroup(group, f"refresh of {name}")
+        try:
+            result = self._execute(view, plan, sources, entry)
+            faults.point("refresh.computed")
+            applied = self._apply(view, plan, result, entry)
+        except PySparkException as error:
+            raise self.lake._translated(error, f'refresh of view "{name}"') from None
+        jobs = len(context.statusTracker().getJobIdsForGroup(group))
+        report = _report(plan, entry, applied, time.perf_counter() - begun, jobs)
+        report = _with_sources(report, {s: src.new for s, src in sources.items()}, applied)
+        faults.point("refresh.written")
+        self._commit(view, plan, result, entry, state, applied, report, sources)
+        return report
+
+    def source(self, name: str, entry: Entry, state: LakeState) -> Source:
+        return make_source(self.lake, name, state, entry.facts["sources"][name], self._version(name, state))
+
+    def workspace(self, large: bool) -> Workspace:
+        with self._lock:
+            if large not in self._workspaces:
+                session = self.lake._engine(large)
+                self._workspaces[large] = Workspace(session, self.log.new_staging())
+            return self._workspaces[large]
+
+    def _execute(self, view: View, plan: Plan, sources: Mapping[str, Source], entry: Entry) -> Result:
+        if view.opaque:
+            return run_opaque(self.lake, view, plan, sources)
+        relations = Relations(view.name, sources, self._states(view, entry))
+        return Execution(self.workspace(plan.large), relations, plan, view.schema).run()
+
+    def _states(self, view: View, entry: Entry) -> dict[str, Snapshot]:
+        return {
+            stage.state_table: _snapshot(self.lake, entry.parts[stage.table])
+            for stage in view.staged.stages
+            if stage.table in entry.parts
+        }
+
+    def _apply(self, view: View, plan: Plan, result: Result, entry: Entry) -> Applied:
+        data, feed = _snapshot(self.lake, entry.parts["data"]), self.log.folder(entry.parts["feed"])
+        version, now = data.version + 1, datetime.datetime.now(datetime.UTC)
+        if result.whole is not None:
+            if result.whole.table is None:
+                applied = replace_large(self.workspace(True), data, feed, result.whole, version, now)
+            else:
+                applied = apply_change(view.name, data, feed, difference(data, result.whole.table), version, now)
+        elif result.change is None:
+            applied = Applied(rows=data.rows)
+        elif result.change.table is None:
+            applied = apply_large(self.workspace(True), data, feed, result.change, version, now)
+        else:
+            applied = apply_change(view.name, data, feed, result.change.table, version, now)
+        for table, rows in result.states.items():
+            applied.adds[table], applied.removes[table] = self._state_files(plan, entry, table, rows)
+        return applied
+
+    def _state_files(
+        self, plan: Plan, entry: Entry, table: str, rows: Rows
+    ) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
+        log = _snapshot(self.lake, entry.parts[table])
+        if rows.table is None:
+            written = files.adopt(rows.folder or "", log.folder)
+        elif plan.mode == "full":
+            written = files.write(log.folder, rows.table)
+        elif rows.table.num_rows == 0:
+            written = ()
+        else:
+            return apply_state(log, rows.table)
+        return written, (log.files if plan.mode == "full" else ())
+
+    def _commit(
+        self,
+        view: View,
+        plan: Plan,
+        result: Result,
+        entry: Entry,
+        state: LakeState,
+        applied: Applied,
+        report: ViewReport,
+        sources: Mapping[str, Source],
+    ) -> None:
+        said = {"sources": report.sources, "mode": report.mode, "reason": report.reason}
+        parts = {
+            name: part.advanced(applied.adds.get(name, ()), applied.removes.get(name, ()), said)
+            if applied.adds.get(name) or applied.removes.get(name)
+            else part.settled
+            for name, part in entry.parts.items()
+        }
+        facts = view_record(entry.facts, report, applied.rows, sources)
+        new = Entry(entry.name, "view", entry.definition, parts, facts)
+        info = {"mode": report.mode, "reason": report.reason, "inserted": report.inserted, "deleted": report.deleted}
+        info |= {"seconds": report.seconds, "version": report.version, "sources": report.sources}
+        self.log.commit({view.name: new}, state, "refresh", {view.name: info})
+
+
+def make_source(lake: Lake, name: str, state: LakeState, old: int, new: int) -> Source:
+    entry = state.entries[name]
+    table = lake._log.table(entry.parts["data"])
+    feed = _snapshot(lake, entry.parts["feed"]) if entry.kind == "view" else None
+    return Source(name, lake._columns(entry), table, old, new, feed)
+
+
+def view_facts(view: View, entry: Entry, sources: Mapping[str, Source]) -> ViewFacts:
+    must_rebuild = ""
+    found = []
+    for name, source in sources.items():
+        changed = 0
+        try:
+            changed = source.changed_rows
+            if source.feed is None and source.old != source.new and source.change.schema_changed:
+                raise _schema_changed(name)
+        except NablaError as error:
+            if error.code != "NABLA_VERSION_GONE":
+                raise
+            must_rebuild = f"{error.code}: {error.message} (source {name})"
+        found.append(SourceFacts(name, source.after.rows, changed, 0, source.old != source.new))
+    if entry.definition["layout"] != view.layout:
+        raise NablaError(
+            "NABLA_LAYOUT",
+            "this version of Nabla keeps the view's hidden state in another form",
+            place=f'view "{view.name}"',
+            remedy="Create the view again with rebuild=True.",
+        )
+    past = tuple(Measured(**p) for p in entry.facts.get("past", ()))
+    return ViewFacts(view.name, entry.facts.get("rows", 0), tuple(found), past, view.obstacles, must_rebuild)
+
+
+def view_record(
+    facts: Mapping[str, Any], report: ViewReport, rows: int, sources: Mapping[str, Source]
+) -> dict[str, Any]:
+    """What the lake remembers of a view's refreshes."""
+    measured = {
+        "mode": report.mode,
+        "seconds": report.seconds,
+        "changed_rows": sum(s.changed_rows for s in sources.values()) if report.mode != "full" else 0,
+        "source_rows": sum(s.after.rows for s in sources.values()),
+    }
+    kept = [*facts.get("past", ()), measured]
+    full = [p for p in kept if p["mode"] == "full"][-2:]
+    past = full + [p for p in kept if p["mode"] != "full"][-REMEMBERED:]
+    return {"sources": report.sources, "rows": rows, "last": report.to_dict(), "past": past}
+
+
+def _schema_changed(source: str) -> NablaError:
+    return NablaError(
+        "NABLA_SCHEMA_CHANGED",
+        f'the columns of "{source}" have changed since the view was made',
+        place=f'table "{source}"',
+        remedy="Register the table again and create the views that read it again, with rebuild=True.",
+    )
+
+
+def _snapshot(lake: Lake, part: Part) -> Snapshot:
+    return lake._log.table(part).snapshot(part.version)
+
+
+def _report(plan: Plan, entry: Entry, applied: Applied, seconds: float, jobs: int) -> ViewReport:
+    estimates = {k: e.seconds for k, e in (("incremental", plan.incremental), ("full", plan.full)) if e}
+    version = entry.parts["data"].version
+    return ViewReport(
+        plan.view,
+        plan.mode,
+        plan.reason,
+        applied.inserted,
+        applied.deleted,
+        round(seconds, 4),
+        dict(entry.facts.get("sources", {})),
+        version,
+        jobs,
+        estimates,
+    )
+
+
+def _with_sources(report: ViewReport, sources: dict[str, int], applied: Applied) -> ViewReport:
+    moved = bool(applied.adds.get("data") or applied.removes.get("data"))
+    return ViewReport(**{**report.__dict__, "sources": sources, "version": report.version + moved})
+
+
+def _with_upstream(names: Iterable[str], state: LakeState) -> list[str]:
+    """The views and all views they read, sources first."""
+    order: dict[str, None] = {}
+
+    def visit(name: str) -> None:
+        entry = state.entries[name]
+        if entry.kind != "view" or name in order:
+            return
+        for source in load_view(name, entry.definition).sources:
+            visit(source)
+        order[name] = None
+
+    for name in names:
+        visit(name)
+    return list(order)
+
+
+def _layers(names: list[str], state: LakeState) -> list[list[str]]:
+    depth: dict[str, int] = {}
+    for name in names:  # sources come first
+        sources = load_view(name, state.entries[name].definition).sources
+        depth[name] = 1 + max((depth.get(s, -1) for s in sources), default=-1)
+    return [[n for n in names if depth[n] == d] for d in sorted(set(depth.values()))]
+
+
+def run_opaque(lake: Lake, view: View, plan: Plan, sources: Mapping[str, Source]) -> Result:
+    """A query that Nabla has no algebra for runs as it was written, on the versions of this refresh."""
+    assert view.sql is not None
+    with Workspace(lake.spark.newSession(), lake._log.new_staging()) as workspace:
+        for name, source in sources.items():
+            source.frame(workspace, At.NEW).createOrReplaceTempView(name)
+        frame = workspace.session.sql(view.sql)
+        whole = Rows(view.schema, table=types.conform(frame.toArrow(), view.schema))
+    return Result(whole=whole, queries=1)
+
+
+def build(lake: Lake, view: View, entry: Entry | None) -> tuple[Entry, ViewReport]:
+    """A new view: its table, its states and its empty feed, written and ready to be committed."""
+    begun = time.perf_counter()
+    log = lake._log
+    state = log.state()
+    sources = {}
+    for name in view.sources:
+        source_entry = state.entries[name]
+        data = source_entry.parts["data"]
+        version = log.table(data).latest() if source_entry.kind == "registered" else data.version
+        sources[name] = make_source(lake, name, state, version, version)
+    facts = ViewFacts(view.name, 0, tuple(SourceFacts(n, s.after.rows, 0, 0, False) for n, s in sources.items()))
+    plan = choose(facts, view.staged, "full")
+    with Workspace(lake._engine(plan.large), log.new_staging()) as workspace:
+        if view.opaque:
+            result = run_opaque(lake, view, plan, sources)
+        else:
+            result = Execution(workspace, Relations(view.name, sources, {}), plan, view.schema).run()
+        assert result.whole is not None
+        faults.point("build.computed")
+        parts = {"data": _new_part(lake, view.name, result.whole)}
+        parts["feed"] = _new_part(lake, f"{view.name}_feed", Rows(feed_schema(view.schema)))
+        for stage in view.staged.stages:
+            parts[stage.table] = _new_part(lake, f"{view.name}_state", result.states[stage.table])
+    rows = _snapshot(lake, parts["data"]).rows
+    seconds = round(time.perf_counter() - begun, 4)
+    versions = {name: source.new for name, source in sources.items()}
+    report = ViewReport(view.name, "full", "built", rows, 0, seconds, versions, 0)
+    facts_json = view_record({}, report, rows, sources)
+    return Entry(view.name, "view", view.to_json(), parts, facts_json), report
+
+
+def _new_part(lake: Lake, name: str, rows: Rows) -> Part:
+    path = lake._log.new_path(name)
+    folder = lake._log.folder(path)
+    if rows.table is not None:
+        adds = files.write(folder, rows.table)
+    elif rows.folder is not None:
+        adds = files.adopt(rows.folder, folder)
+    else:
+        adds = ()
+    StoredTable.create(folder, rows.schema.json(), adds)
+    return Part(path, 0)
+
+

@@ -1,0 +1,172 @@
+"""What a lake consists of at one of its versions: its objects, and the versions of the tables they are made of."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any, Self
+
+import pyarrow as pa
+
+from nabla.storage.deltalog import corrupt
+from nabla.storage.files import DataFile
+
+FORMAT = 1
+"""The format of what this module writes. A lake with a higher one was made by a newer Nabla."""
+
+SCHEMA = pa.schema(
+    [pa.field(name, pa.string(), nullable=False) for name in ("name", "kind", "definition", "parts", "facts")]
+)
+
+
+@dataclass(frozen=True)
+class Pending:
+    """The Delta commit that a lake commit has promised to make on a table: what to add, what to remove, what to say.
+
+    `transaction` names the lake commit; the Delta commit carries it, so that whoever finds the promise knows whether it
+    was kept.
+    """
+
+    adds: tuple[DataFile, ...] = ()
+    removes: tuple[DataFile, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    transaction: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "adds": [file.to_json() for file in self.adds],
+            "removes": [{"path": file.path, "rows": file.rows, "bytes": file.bytes} for file in self.removes],
+            "metadata": dict(self.metadata),
+            "transaction": self.transaction,
+        }
+
+    @classmethod
+    def from_json(cls, json: Mapping[str, Any]) -> Self:
+        return cls(
+            adds=tuple(map(DataFile.from_json, json["adds"])),
+            removes=tuple(DataFile(**file) for file in json["removes"]),
+            metadata=json["metadata"],
+            transaction=json["transaction"],
+        )
+
+
+@dataclass(frozen=True)
+class Part:
+    """A Delta table that belongs to an object, at the version that counts.
+
+    `path` is relative to the lake's folder, or absolute for a table that the lake only reads. With `pending`, `version`
+    is the one that the promised commit makes.
+    """
+
+    path: str
+    version: int
+    pending: Pending | None = None
+
+    def advanced(
+        self,
+        adds: Sequence[DataFile] = (),
+        removes: Sequence[DataFile] = (),
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Part:
+        """This part one version later, with the commit that makes it."""
+        return Part(self.path, self.version + 1, Pending(tuple(adds), tuple(removes), metadata or {}))
+
+    @property
+    def settled(self) -> Part:
+        """This part once its promise has been kept."""
+        return self if self.pending is None else replace(self, pending=None)
+
+    def to_json(self) -> dict[str, Any]:
+        pending = None if self.pending is None else self.pending.to_json()
+        return {"path": self.path, "version": self.version, "pending": pending}
+
+    @classmethod
+    def from_json(cls, json: Mapping[str, Any]) -> Self:
+        pending = None if json["pending"] is None else Pending.from_json(json["pending"])
+        return cls(json["path"], json["version"], pending)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An object of the lake. `kind` is "table", "view" or "registered"; `definition` is JSON that others understand, and
+    `facts` too: it is small and changes with every commit, while a definition is large and stays."""
+
+    name: str
+    kind: str
+    definition: Mapping[str, Any]
+    parts: Mapping[str, Part]
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def settled(self) -> Entry:
+        """This entry once all promises have been kept: what equal states of an object have in common."""
+        return replace(self, parts={name: part.settled for name, part in self.parts.items()})
+
+    def promised(self, transaction: str) -> Entry:
+        """This entry with its promises made in the name of a transaction."""
+        return replace(self, parts={name: _signed(part, transaction) for name, part in self.parts.items()})
+
+
+@dataclass(frozen=True)
+class LakeState:
+    """A version of the lake. `file` is where its content is stored."""
+
+    version: int
+    entries: Mapping[str, Entry]
+    file: DataFile
+
+    def changed(self, changes: Mapping[str, Entry | None]) -> dict[str, Entry]:
+        """The entries after some were put or (None) taken away. All earlier promises have been kept by then."""
+        kept = {name: entry.settled for name, entry in self.entries.items() if name not in changes}
+        return kept | {name: entry for name, entry in changes.items() if entry is not None}
+
+
+def to_table(entries: Mapping[str, Entry]) -> pa.Table:
+    """The entries as the lake log stores them, a row each."""
+    rows = [
+        {
+            "name": entry.name,
+            "kind": entry.kind,
+            "definition": _definition_text(entry),
+            "parts": json.dumps({name: part.to_json() for name, part in entry.parts.items()}),
+            "facts": json.dumps(entry.facts),
+        }
+        for entry in entries.values()
+    ]
+    return pa.Table.from_pylist(rows, SCHEMA)
+
+
+def from_table(table: pa.Table, place: str) -> dict[str, Entry]:
+    """The inverse of `to_table`. NABLA_CORRUPT where the rows are not what it writes."""
+    try:
+        return {row["name"]: _entry(row) for row in table.to_pylist()}
+    except (KeyError, TypeError, ValueError) as error:
+        raise corrupt(place, f"the lake's catalog cannot be understood: {error!r}") from error
+
+
+def _entry(row: Mapping[str, str]) -> Entry:
+    parts = {name: Part.from_json(part) for name, part in json.loads(row["parts"]).items()}
+    return Entry(row["name"], row["kind"], _parsed(row["definition"]), parts, json.loads(row["facts"]))
+
+
+_TEXTS: dict[int, tuple[Mapping[str, Any], str]] = {}
+"""The text of each definition at hand, by identity: turning dozens of plans into JSON would dominate a small commit."""
+
+
+@lru_cache(maxsize=1024)
+def _parsed(text: str) -> Mapping[str, Any]:
+    """Definitions are large and hardly ever change, while the catalog is read after every commit of another process."""
+    return json.loads(text)  # type: ignore[no-any-return]
+
+
+def _definition_text(entry: Entry) -> str:
+    known = _TEXTS.get(id(entry.definition))
+    if known is None or known[0] is not entry.definition:
+        known = _TEXTS[id(entry.definition)] = (entry.definition, json.dumps(entry.definition))
+    return known[1]
+
+
+def _signed(part: Part, transaction: str) -> Part:
+    return part if part.pending is None else replace(part, pending=replace(part.pending, transaction=transaction))

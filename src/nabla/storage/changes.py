@@ -1,0 +1,173 @@
+"""The change of a table between two versions, whoever made it.
+
+Cheapest first, commit by commit: what Nabla's own transactions recorded (a file of rows with signed counts, named in
+the commit); nothing at all where a commit only rearranged rows; else the files that were added and removed, which is
+true for any writer. Rows that both sides of that difference hold cancel when it is consolidated.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from nabla.errors import NablaError
+from nabla.storage import bags, deltalog, files, reading, schemas
+from nabla.storage.files import DataFile
+from nabla.storage.table import Snapshot, StoredTable
+
+FOLDER = "_changes"
+"""Where recorded changes live, below the table's folder. Readers and vacuums of others pass over names with a `_`."""
+
+KEY = "change"
+"""The key in a commit's metadata that lists its recorded change. An empty list says that nothing changed."""
+
+_Difference = tuple[tuple[DataFile, ...], tuple[DataFile, ...]]
+
+
+@dataclass(frozen=True)
+class ChangeFile:
+    """A Parquet file with a table's columns and `_n`: `rows` rows, that insert and delete so many copies."""
+
+    path: str
+    rows: int
+    inserted: int
+    deleted: int
+
+    def to_json(self) -> dict[str, Any]:
+        return {"path": self.path, "rows": self.rows, "inserted": self.inserted, "deleted": self.deleted}
+
+    @classmethod
+    def from_json(cls, json: Mapping[str, Any]) -> Self:
+        return cls(json["path"], json["rows"], json["inserted"], json["deleted"])
+
+
+@dataclass(frozen=True)
+class Change:
+    """The pieces whose sum is the change from `old` to `new`: rows as recorded, plus `added`, less `removed`.
+
+    A file whose deletion vector changed is among `added` or `removed` with a mask of just the rows it concerns.
+    """
+
+    old: Snapshot
+    new: Snapshot
+    recorded: tuple[ChangeFile, ...] = ()
+    added: tuple[DataFile, ...] = ()
+    removed: tuple[DataFile, ...] = ()
+
+    @property
+    def schema_changed(self) -> bool:
+        """Whether a column was added, dropped, renamed, moved or given another type."""
+        return not schemas.same_shape(self.old.schema_json, self.new.schema_json)
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to look at."""
+        return not (self.recorded or self.added or self.removed)
+
+    @property
+    def rows(self) -> int:
+        """How many rows have to be looked at, which bounds how many changed."""
+        return sum(file.rows for file in self.recorded) + sum(file.rows for file in (*self.added, *self.removed))
+
+
+def between(table: StoredTable, old: int, new: int) -> Change:
+    """The change from version `old` to `new` (or back, for an older `new`: then always as files)."""
+    before, after = table.snapshot(old), table.snapshot(new)
+    if old <= new:
+        try:
+            summed = _by_commit(table, before, after)
+        except NablaError as error:
+            if error.code != "NABLA_VERSION_GONE":
+                raise
+            summed = None  # a version in between was vacuumed; both ends are still here
+        if summed is not None:
+            return summed
+    added, removed = _difference(before, after)
+    return Change(before, after, (), added, removed)
+
+
+def signed(change: Change) -> pa.Table:
+    """The change in memory: its rows with their counts `_n`, consolidated."""
+    schema = change.new.schema.append(pa.field(bags.N, pa.int64()))
+    recorded = [read_recorded(change.new, file) for file in change.recorded]
+    added = [bags.counted(reading.read_file(change.new, file)) for file in change.added]
+    removed = [bags.negated(bags.counted(reading.read_file(change.old, file))) for file in change.removed]
+    return bags.consolidate(pa.concat_tables([schema.empty_table(), *recorded, *added, *removed]))
+
+
+def record(folder: str, change: pa.Table) -> tuple[ChangeFile, ...]:
+    """Write a consolidated change (rows with `_n`) into the table's folder; nothing for an empty one."""
+    if change.num_rows == 0:
+        return ()
+    inserted = pc.sum(change[bags.N].filter(pc.greater(change[bags.N], pa.scalar(0, pa.int64())))).as_py() or 0
+    deleted = inserted - pc.sum(change[bags.N]).as_py()
+    (file,) = files.write(folder, change, rows=change.num_rows, below=FOLDER)
+    return (ChangeFile(file.path, file.rows, inserted, deleted),)
+
+
+def read_recorded(snapshot: Snapshot, file: ChangeFile) -> pa.Table:
+    """The rows of a recorded change, with the types of the table."""
+    schema = snapshot.schema.append(pa.field(bags.N, pa.int64()))
+    with pq.ParquetFile(os.path.join(snapshot.folder, file.path)) as parquet:
+        return reading.conform(parquet.read(), schema)
+
+
+def _by_commit(table: StoredTable, before: Snapshot, after: Snapshot) -> Change | None:
+    """The change as the sum of what each commit did, or None where a commit or what it recorded is gone."""
+    recorded: list[ChangeFile] = []
+    spans: list[tuple[int, int]] = []
+    for commit in deltalog.commits(table.folder, before.version, after.version):
+        if commit is None:
+            return None
+        if KEY in commit.metadata:
+            recorded += map(ChangeFile.from_json, commit.metadata[KEY])
+        elif commit.data_change:
+            if spans and spans[-1][1] == commit.version - 1:
+                spans[-1] = (spans[-1][0], commit.version)
+            else:
+                spans.append((commit.version - 1, commit.version))
+    if not all(os.path.exists(os.path.join(table.folder, file.path)) for file in recorded):
+        return None
+    differences = [_difference(table.snapshot(start), table.snapshot(end)) for start, end in spans]
+    return Change(before, after, tuple(recorded), *_summed(differences))
+
+
+def _difference(before: Snapshot, after: Snapshot) -> _Difference:
+    """What is in one version and not in the other, by file and deletion vector."""
+    old = {file.path: file for file in before.files}
+    new = {file.path: file for file in after.files}
+    added = [_less(file, old.get(path)) for path, file in new.items()]
+    removed = [_less(file, new.get(path)) for path, file in old.items()]
+    return tuple(file for file in added if file), tuple(file for file in removed if file)
+
+
+def _less(file: DataFile, other: DataFile | None) -> DataFile | None:
+    """The rows of a file that the same file of another version does not show, or None where there are none."""
+    if other is None:
+        return file
+    if other.keep is None:
+        return None
+    mask = pc.invert(other.keep) if file.keep is None else pc.and_not(file.keep, other.keep)
+    return replace(file, keep=mask, rows=mask.true_count) if mask.true_count else None
+
+
+def _summed(differences: Iterable[_Difference]) -> _Difference:
+    """The sum of several differences, without the files that came and went (a restore may bring one back again)."""
+    net: Counter[tuple[str, bytes]] = Counter()
+    known: dict[tuple[str, bytes], DataFile] = {}
+    for added, removed in differences:
+        known |= {_identity(file): file for file in (*added, *removed)}
+        net.update(map(_identity, added))
+        net.subtract(map(_identity, removed))
+    return tuple(known[key] for key, n in net.items() if n > 0), tuple(known[key] for key, n in net.items() if n < 0)
+
+
+def _identity(file: DataFile) -> tuple[str, bytes]:
+    return file.path, b"" if file.keep is None else file.keep.cast(pa.uint8()).buffers()[1].to_pybytes()

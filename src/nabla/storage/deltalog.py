@@ -1,0 +1,146 @@
+"""The commit files of a Delta log, read as the protocol defines them: which versions there are, what a commit says.
+
+The `deltalake` package tells what a version *contains*; this module answers, in microseconds, the questions that come
+before and after: is there a newer version, who made it and with what metadata, did it change data at all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from nabla.errors import NablaError
+
+SECTION = "nabla"
+"""The key of a commit's metadata under which Nabla's own are kept."""
+
+_NAME = re.compile(r"(\d{20})\.(json|checkpoint\..+)")
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One version of a Delta log. `adds` are the paths added; a commit without `data_change` only rearranged rows."""
+
+    version: int
+    timestamp: int
+    operation: str
+    metadata: Mapping[str, Any]
+    adds: tuple[str, ...]
+    data_change: bool
+
+
+def is_delta(folder: str | Path) -> bool:
+    """Whether there is a Delta log with at least one version."""
+    return bool(_listed(folder))
+
+
+def latest_version(folder: str | Path, known: int = -1) -> int:
+    """The newest version. `known`, one that was the newest before, makes this cheap: two looks at the file system."""
+    if known >= 0 and _exists(folder, known):
+        while _exists(folder, known + 1):
+            known += 1
+        return known
+    listed = _listed(folder)
+    if not listed:
+        raise not_delta(folder)
+    return max(version for version, _ in listed)
+
+
+def read_commit(folder: str | Path, version: int) -> Commit | None:
+    """What the commit of a version says, or None where its file is gone (the log was cleaned up)."""
+    try:
+        with open(_commit_path(folder, version), encoding="utf-8") as lines:
+            actions = [json.loads(line) for line in lines if line.strip()]
+        written = os.path.getmtime(_commit_path(folder, version))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise corrupt(folder, f"version {version} of its log cannot be read: {error}") from error
+    infos = [action["commitInfo"] for action in actions if "commitInfo" in action]
+    info = infos[0] if infos else {}
+    moved = [body for action in actions for kind, body in action.items() if kind in ("add", "remove")]
+    return Commit(
+        version=version,
+        timestamp=int(info.get("inCommitTimestamp") or info.get("timestamp") or written * 1000),
+        operation=str(info.get("operation", "")),
+        metadata=info.get(SECTION) or {},
+        adds=tuple(decoded(action["add"]["path"]) for action in actions if "add" in action),
+        data_change=any(body.get("dataChange", True) for body in moved),
+    )
+
+
+def read_metadata(folder: str | Path, version: int) -> Mapping[str, Any]:
+    """Nabla's section of a version's commit metadata; empty where there is none. Does not read the actions."""
+    try:
+        with open(_commit_path(folder, version), encoding="utf-8") as lines:
+            for line in lines:
+                if line.startswith('{"commitInfo"'):
+                    return json.loads(line)["commitInfo"].get(SECTION) or {}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise corrupt(folder, f"version {version} of its log cannot be read: {error}") from error
+    return {}
+
+
+def commits(folder: str | Path, after: int, upto: int) -> Iterator[Commit | None]:
+    """The commits of the versions `after` < v <= `upto`, in order."""
+    return (read_commit(folder, version) for version in range(after + 1, upto + 1))
+
+
+def was_cleaned(folder: str | Path, version: int) -> bool:
+    """Whether a version that cannot be loaded is missing because older parts of the log were deleted on purpose.
+
+    That leaves a checkpoint and every commit after it; a hole in what is left is damage.
+    """
+    listed = _listed(folder)
+    checkpoints = {v for v, kind in listed if kind != "json"}
+    held = {v for v, kind in listed if kind == "json"}
+    if not checkpoints:
+        return False
+    first = min(checkpoints)
+    return version < first and all(v in held for v in range(first + 1, max(held | checkpoints) + 1))
+
+
+def decoded(path: str) -> str:
+    """A path as the file system has it: logs hold them URL-encoded, and whole URLs for files outside of the folder."""
+    return unquote(path.removeprefix("file://"))
+
+
+def not_delta(folder: str | Path) -> NablaError:
+    """The error for a folder that holds no Delta table."""
+    return NablaError("NABLA_NOT_DELTA", "this is not a Delta table", place=str(folder), remedy="Check the path.")
+
+
+def no_version(folder: str | Path, version: int, latest: int) -> NablaError:
+    """The error for a version that never was."""
+    remedy = f"The latest is {latest}."
+    return NablaError("NABLA_NO_VERSION", f"there is no version {version}", place=str(folder), remedy=remedy)
+
+
+def corrupt(folder: str | Path, what: str) -> NablaError:
+    """The error for a table (or a lake) whose log or files are damaged."""
+    return NablaError("NABLA_CORRUPT", f"damaged: {what}", place=str(folder), remedy="Restore it from a copy.")
+
+
+def _commit_path(folder: str | Path, version: int) -> str:
+    return f"{folder}/_delta_log/{version:020d}.json"
+
+
+def _exists(folder: str | Path, version: int) -> bool:
+    return os.path.exists(_commit_path(folder, version))
+
+
+def _listed(folder: str | Path) -> list[tuple[int, str]]:
+    try:
+        names = os.listdir(f"{folder}/_delta_log")
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    found = (_NAME.fullmatch(name) for name in names)
+    return [(int(match[1]), match[2]) for match in found if match]

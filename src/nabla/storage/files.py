@@ -1,0 +1,142 @@
+"""Parquet files of a table: what is known about one, writing new ones, taking over those that Spark wrote."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pyarrow.types as types
+
+from nabla.storage import faults, statistics
+from nabla.storage.statistics import Statistics, Value
+
+TARGET_ROWS = 131_072
+"""Rows a file: few enough to rewrite one for a scattered change in 50 ms, enough for Spark to scan at full speed."""
+
+_SAMPLE = 4096
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A data file of a table.
+
+    `path` is relative to the table's folder (absolute for a file that lives elsewhere, as in a shallow clone). `rows`
+    are those that the table has: `keep`, one truth value a row of the file, says which ones where a deletion vector
+    hides some. The values of partition columns are not in the file but in `partition`.
+    """
+
+    path: str
+    rows: int
+    bytes: int
+    minimum: Mapping[str, Value] = field(default_factory=dict)
+    maximum: Mapping[str, Value] = field(default_factory=dict)
+    nulls: Mapping[str, int] = field(default_factory=dict)
+    partition: Mapping[str, Any] = field(default_factory=dict)
+    keep: pa.BooleanArray | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """As JSON, for a file without deletion vector and partition: the kind that Nabla writes."""
+        return {
+            "path": self.path,
+            "rows": self.rows,
+            "bytes": self.bytes,
+            "minimum": {name: statistics.encode(value) for name, value in self.minimum.items()},
+            "maximum": {name: statistics.encode(value) for name, value in self.maximum.items()},
+            "nulls": dict(self.nulls),
+        }
+
+    @classmethod
+    def from_json(cls, json: Mapping[str, Any]) -> Self:
+        """The inverse of `to_json`."""
+        return cls(
+            path=json["path"],
+            rows=json["rows"],
+            bytes=json["bytes"],
+            minimum={name: statistics.decode(value) for name, value in json["minimum"].items()},
+            maximum={name: statistics.decode(value) for name, value in json["maximum"].items()},
+            nulls=json["nulls"],
+        )
+
+    @property
+    def delta_statistics(self) -> str:
+        """The `stats` text of this file's add action."""
+        return statistics.to_delta(self.rows, Statistics(self.minimum, self.maximum, self.nulls))
+
+
+def write(folder: str | Path, table: pa.Table, *, rows: int = TARGET_ROWS, below: str = "") -> tuple[DataFile, ...]:
+    """Write a table as Parquet files of at most `rows` rows under new names in `folder` (or its subfolder `below`).
+
+    An empty table gives no file. The files belong to nothing until they are committed.
+    """
+    os.makedirs(os.path.join(folder, below), exist_ok=True)
+    return tuple(_write_one(Path(folder), piece, below) for piece in _pieces(table, rows))
+
+
+def describe(folder: str | Path, path: str) -> DataFile:
+    """What the footer of an existing Parquet file says; `path` is relative to `folder`."""
+    whole = os.path.join(folder, path)
+    footer = pq.read_metadata(whole)
+    known = statistics.from_footer(footer)
+    return DataFile(path, footer.num_rows, os.path.getsize(whole), known.minimum, known.maximum, known.nulls)
+
+
+def adopt(staging: str | Path, folder: str | Path, *, below: str = "") -> tuple[DataFile, ...]:
+    """Move the Parquet files that Spark wrote into `staging` to `folder` (or its subfolder `below`).
+
+    Files without rows stay behind. Both folders must be on one file system.
+    """
+    os.makedirs(os.path.join(folder, below), exist_ok=True)
+    taken: list[DataFile] = []
+    for name in sorted(os.listdir(staging)):
+        if not name.endswith(".parquet") or name.startswith(("_", ".")):
+            continue
+        faults.point("files.adopt")
+        if pq.read_metadata(os.path.join(staging, name)).num_rows == 0:
+            continue
+        path = os.path.join(below, f"{uuid.uuid4().hex}.parquet")
+        os.rename(os.path.join(staging, name), os.path.join(folder, path))
+        taken.append(describe(folder, path))
+    return tuple(taken)
+
+
+def read_folder(staging: str | Path) -> pa.Table:
+    """All rows of the Parquet files that Spark wrote into a folder."""
+    paths = sorted(str(path) for path in Path(staging).glob("*.parquet"))
+    return pa.concat_tables([pq.read_table(path, partitioning=None) for path in paths])
+
+
+def _pieces(table: pa.Table, rows: int) -> Iterator[pa.Table]:
+    """Parts of about equal size: a last file of a few rows would have to be folded in again soon."""
+    count = -(-table.num_rows // rows)
+    for i in range(count):
+        start, end = table.num_rows * i // count, table.num_rows * (i + 1) // count
+        yield table.slice(start, end - start)
+
+
+def _write_one(folder: Path, table: pa.Table, below: str) -> DataFile:
+    path = os.path.join(below, f"{uuid.uuid4().hex}.parquet")
+    faults.point("files.write")
+    # Dictionaries cost five times the writing, and pay for repeated texts only.
+    pq.write_table(
+        table,
+        folder / path,
+        compression="snappy",
+        use_dictionary=[name for name in table.column_names if _repeats(table[name])],
+        store_schema=False,
+    )
+    faults.point("files.written")
+    return describe(folder, path)
+
+
+def _repeats(column: pa.ChunkedArray) -> bool:
+    if not (types.is_string(column.type) or types.is_large_string(column.type)):
+        return False
+    sample = column.slice(0, _SAMPLE)
+    return bool(pc.count_distinct(sample).as_py() * 2 <= len(sample))

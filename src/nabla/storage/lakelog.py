@@ -1,0 +1,305 @@
+"""The lake's own log: a small Delta table whose content, at each version, is the whole catalog.
+
+Its commits are the commit points of everything: one commit says which objects get which versions, and what the Delta
+commits that make those versions contain. These are made right after it; if the process dies in between, whoever comes
+next makes them ("rolls forward"). Nothing is ever undone, and no reader sees some tables of a transaction before and
+others after it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+import uuid
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import Schema
+
+from nabla.errors import Conflict, NablaError
+from nabla.storage import deltalog, faults, files, reading
+from nabla.storage.catalog import FORMAT, SCHEMA, Entry, LakeState, Part, Pending, from_table, to_table
+from nabla.storage.deltalog import corrupt, no_version
+from nabla.storage.table import StoredTable
+
+LOG = "_nabla/log"
+STAGING = "_nabla/staging"
+TABLES = "tables"
+
+
+@dataclass(frozen=True)
+class Record:
+    """A commit of the lake: when (milliseconds since 1970), by what operation, and what it says of what it changed."""
+
+    version: int
+    timestamp: int
+    operation: str
+    transaction: str
+    objects: Mapping[str, Mapping[str, Any]]
+
+
+class LakeLog:
+    """The log of the lake in a folder. Safe to share between threads; other processes may use the same lake."""
+
+    def __init__(self, path: str | Path) -> None:
+        """Use `open` or `create`."""
+        self.path = os.path.abspath(path)
+        self._log = StoredTable(os.path.join(self.path, LOG))
+        self._lock = threading.RLock()
+        self._state: LakeState | None = None
+        self._settled = -1
+        self._tables: dict[str, StoredTable] = {}
+
+    @staticmethod
+    def exists(path: str | Path) -> bool:
+        """Whether there is a lake, however damaged."""
+        return deltalog.is_delta(os.path.join(path, LOG))
+
+    @classmethod
+    def create(cls, path: str | Path) -> LakeLog:
+        """Make an empty lake in a new or empty folder; open it where somebody else was faster."""
+        log = cls(path)
+        if not cls.exists(path):
+            _check_vacant(log.path)
+            os.makedirs(os.path.join(log.path, TABLES), exist_ok=True)
+            os.makedirs(os.path.join(log.path, STAGING), exist_ok=True)
+            file = _write_catalog(log._log.folder, {})
+            schema_json = Schema.from_arrow(SCHEMA).to_json()
+            faults.point("lake.create")
+            try:
+                StoredTable.create(log._log.folder, schema_json, [file], _metadata("create", _new_transaction(), {}))
+            except Conflict:
+                os.remove(os.path.join(log._log.folder, file.path))
+        return cls.open(path)
+
+    @classmethod
+    def open(cls, path: str | Path) -> LakeLog:
+        """Open a lake and complete what a killed process left half done.
+
+        NABLA_NOT_A_LAKE, NABLA_FORMAT (made by a newer Nabla) or NABLA_CORRUPT where that is not possible.
+        """
+        log = cls(path)
+        if not cls.exists(path):
+            raise _not_a_lake(log.path)
+        log.state()
+        return log
+
+    def state(self, version: int | None = None) -> LakeState:
+        """The newest state, with its tables in place, or an older one as it was. Microseconds if nothing is new."""
+        with self._lock:
+            latest = self._log.latest()
+            if version is not None and version != latest:
+                return self._read(version, latest)
+            if self._state is None or self._state.version != latest:
+                self._state = self._read(latest, latest)
+            if self._settled != latest:
+                self.roll_forward(self._state)
+                self._settled = latest
+            return self._state
+
+    def commit(
+        self,
+        changes: Mapping[str, Entry | None],
+        expected: LakeState,
+        operation: str,
+        info: Mapping[str, Mapping[str, Any]] | None = None,
+        reads: Collection[str] = (),
+    ) -> LakeState:
+        """Put entries, or take (None) them away, in one step: the commit point of whatever the caller did before.
+
+        `expected` is the state that the caller looked at. Where the lake has moved on, the commit is made on top of the
+        new state if that has the same entries under all names in `changes` and `reads`; else Conflict. `info` is kept
+        for `history`, by object.
+        """
+        transaction = _new_transaction()
+        signed = {name: None if entry is None else entry.promised(transaction) for name, entry in changes.items()}
+        said = {name: dict((info or {}).get(name, {})) for name in changes}
+        with self._lock:
+            while True:
+                base = self.state()
+                _check_unchanged(expected, base, {*changes, *reads})
+                self._check_parts(signed)
+                try:
+                    return self._attempt(base, signed, _metadata(operation, transaction, said))
+                except Conflict:
+                    continue  # somebody else's commit came first: is it in the way?
+
+    def roll_forward(self, state: LakeState) -> None:
+        """Make the Delta commits that the newest lake commit has promised and that are not there yet.
+
+        May be done by several processes at once: each commit has one place, and only the first to take it does.
+        """
+        for entry in state.entries.values():
+            for part in entry.parts.values():
+                if part.pending is not None:
+                    faults.point("roll.part")
+                    self._keep_promise(part, part.pending, state.version)
+        faults.point("roll.done")
+
+    def history(self, name: str | None = None, limit: int | None = None) -> Iterator[Record]:
+        """The commits of the lake, or those that changed one object, newest first."""
+        found = 0
+        for version in range(self._log.latest(), -1, -1):
+            if limit is not None and found >= limit:
+                return
+            said = self._log.metadata(version)
+            if said and (name is None or name in said["objects"]):
+                found += 1
+                yield Record(version, said["timestamp"], said["operation"], said["transaction"], said["objects"])
+
+    def folder(self, part: Part | str) -> str:
+        """The absolute path of a part."""
+        return os.path.join(self.path, part if isinstance(part, str) else part.path)
+
+    def table(self, part: Part | str) -> StoredTable:
+        """The Delta table of a part, the same object every time."""
+        folder = self.folder(part)
+        with self._lock:
+            if folder not in self._tables:
+                self._tables[folder] = StoredTable(folder)
+            return self._tables[folder]
+
+    def new_path(self, name: str) -> str:
+        """A path for a new part that nobody else will choose: what a crash leaves there is in nobody's way."""
+        readable = re.sub(r"[^A-Za-z0-9_]", "_", name)[:40]
+        return f"{TABLES}/{readable}-{uuid.uuid4().hex[:8]}"
+
+    def new_staging(self) -> str:
+        """The absolute path of a new folder for files on their way into a table; it does not exist yet."""
+        return os.path.join(self.path, STAGING, uuid.uuid4().hex)
+
+    def _read(self, version: int, latest: int) -> LakeState:
+        if not 0 <= version <= latest:
+            raise no_version(self.path, version, latest)
+        commit = deltalog.read_commit(self._log.folder, version)
+        if commit is None or len(commit.adds) != 1:
+            raise corrupt(self.path, f"version {version} of its log is missing or not Nabla's")
+        _check_format(commit.metadata.get("format"), self.path)
+        path = os.path.join(self._log.folder, commit.adds[0])
+        try:
+            table = pq.read_table(path, partitioning=None)
+            file = files.DataFile(commit.adds[0], table.num_rows, os.path.getsize(path))
+            return LakeState(version, from_table(reading.conform(table, SCHEMA), self.path), file)
+        except FileNotFoundError as error:
+            if version < latest:
+                raise NablaError("NABLA_VERSION_GONE", f"version {version} was vacuumed", place=self.path) from error
+            raise corrupt(self.path, f"the file {path} is missing") from error
+        except (pa.ArrowException, KeyError) as error:
+            raise corrupt(self.path, f"the file {path} cannot be read: {error}") from error
+
+    def _attempt(self, base: LakeState, changes: Mapping[str, Entry | None], metadata: Mapping[str, Any]) -> LakeState:
+        entries = base.changed(changes)
+        file = _write_catalog(self._log.folder, entries)
+        faults.point("lake.commit")
+        try:
+            version = self._log.commit([file], [base.file], metadata, base.version)
+        except Conflict:
+            os.remove(os.path.join(self._log.folder, file.path))
+            raise
+        faults.point("lake.committed")
+        self._state = LakeState(version, entries, file)
+        return self.state()
+
+    def _keep_promise(self, part: Part, pending: Pending, lake_version: int) -> None:
+        table = self.table(part)
+        if table.latest() < part.version:
+            metadata = {**pending.metadata, "transaction": pending.transaction, "lake_version": lake_version}
+            try:
+                table.commit(pending.adds, pending.removes, metadata, part.version - 1)
+                return
+            except Conflict:
+                pass  # somebody else rolls forward at the same time
+        if table.metadata(part.version).get("transaction") != pending.transaction:
+            raise _foreign_write(table.folder, part.version)
+
+    def _check_parts(self, changes: Mapping[str, Entry | None]) -> None:
+        """After the lake commit it would be too late to find that a promise cannot be kept."""
+        for entry in changes.values():
+            for part in entry.parts.values() if entry else ():
+                folder, latest = self.folder(part), self.table(part).latest()
+                if part.pending is None and latest < part.version:
+                    raise corrupt(folder, f"version {part.version} does not exist")
+                if part.pending is not None and latest != part.version - 1:
+                    raise _foreign_write(folder, latest)
+                for file in part.pending.adds if part.pending else ():
+                    if not os.path.exists(os.path.join(folder, file.path)):
+                        raise _vacuumed_too_early(folder, file.path)
+
+
+def _write_catalog(folder: str, entries: Mapping[str, Entry]) -> files.DataFile:
+    path = f"{uuid.uuid4().hex}.parquet"
+    os.makedirs(folder, exist_ok=True)
+    table = to_table(entries)
+    pq.write_table(table, os.path.join(folder, path), compression="zstd", use_dictionary=False, write_statistics=False)
+    return files.DataFile(path, table.num_rows, os.path.getsize(os.path.join(folder, path)))
+
+
+def _metadata(operation: str, transaction: str, objects: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "operation": operation,
+        "transaction": transaction,
+        "timestamp": int(time.time() * 1000),
+        "objects": dict(objects),
+    }
+
+
+def _new_transaction() -> str:
+    return uuid.uuid4().hex
+
+
+def _check_vacant(path: str) -> None:
+    if not os.path.exists(path):
+        return
+    if not os.path.isdir(path) or set(os.listdir(path)) - {"_nabla", TABLES}:
+        raise _not_a_lake(path)
+
+
+def _check_format(found: object, path: str) -> None:
+    if not isinstance(found, int):
+        raise corrupt(path, "the lake's log does not say its format")
+    if found > FORMAT:
+        known = f"the lake has format {found}; this Nabla knows up to {FORMAT}"
+        raise NablaError("NABLA_FORMAT", known, place=path, remedy="Upgrade Nabla.")
+
+
+def _check_unchanged(expected: LakeState, base: LakeState, names: Collection[str]) -> None:
+    if expected.version == base.version:
+        return
+    for name in sorted(names):
+        before, now = expected.entries.get(name), base.entries.get(name)
+        if (before and before.settled) != (now and now.settled):
+            raise Conflict("NABLA_CONFLICT", f'"{name}" was changed in the meantime', remedy="Repeat the operation.")
+
+
+def _not_a_lake(path: str) -> NablaError:
+    return NablaError(
+        "NABLA_NOT_A_LAKE",
+        "this folder is not a Nabla lake" if os.path.exists(path) else "there is no such folder",
+        place=path,
+        remedy="Choose a new or empty folder.",
+    )
+
+
+def _vacuumed_too_early(folder: str, path: str) -> NablaError:
+    return NablaError(
+        "NABLA_VACUUMED",
+        f"the file {path} was deleted before it could be committed",
+        place=folder,
+        remedy="Repeat the operation; give vacuum a grace period that is longer than any operation takes.",
+    )
+
+
+def _foreign_write(folder: str, version: int) -> NablaError:
+    return NablaError(
+        "NABLA_FOREIGN_WRITE",
+        f"version {version} of a table that belongs to a lake was written by something else",
+        place=folder,
+        remedy=f"Delete {version:020d}.json and later ones from its _delta_log, and write through the lake.",
+    )

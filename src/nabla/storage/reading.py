@@ -1,0 +1,54 @@
+"""Reading a table's files as Arrow: hidden rows left out, partition values put in, columns under their own names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from nabla.storage.files import DataFile
+from nabla.storage.table import Snapshot
+
+
+def read_file(snapshot: Snapshot, file: DataFile, columns: Sequence[str] | None = None) -> pa.Table:
+    """The rows of one file, with the table's types; a column that the file is older than is NULL."""
+    wanted = snapshot.schema if columns is None else pa.schema([snapshot.schema.field(name) for name in columns])
+    with pq.ParquetFile(snapshot.path(file)) as parquet:
+        present = set(parquet.schema_arrow.names)
+        stored = [name for name in (snapshot.stored[field.name] for field in wanted) if name in present]
+        held = parquet.read(columns=stored)
+        rows = parquet.metadata.num_rows
+    arrays = [_column(snapshot, file, held, rows, field) for field in wanted]
+    table = pa.Table.from_arrays(arrays, schema=wanted) if arrays else _no_columns(rows)
+    return table if file.keep is None else table.filter(file.keep)
+
+
+def read(snapshot: Snapshot, columns: Sequence[str] | None = None) -> pa.Table:
+    """All rows of a version, in memory."""
+    pieces = [read_file(snapshot, file, columns) for file in snapshot.files]
+    wanted = snapshot.schema if columns is None else pa.schema([snapshot.schema.field(name) for name in columns])
+    return pa.concat_tables(pieces) if pieces else wanted.empty_table()
+
+
+def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The columns that the schema names, in its order, with its types; an Arrow error where a value does not fit."""
+    return pa.Table.from_arrays([_typed(table[field.name], field.type) for field in schema], schema=schema)
+
+
+def _column(snapshot: Snapshot, file: DataFile, held: pa.Table, rows: int, field: pa.Field) -> pa.ChunkedArray:
+    stored = snapshot.stored[field.name]
+    if field.name in file.partition:
+        return pa.chunked_array([pa.repeat(pa.scalar(file.partition[field.name], field.type), rows)])
+    if stored not in held.column_names:
+        return pa.chunked_array([pa.nulls(rows, field.type)])
+    return _typed(held[stored], field.type)
+
+
+def _typed(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    return column if column.type == kind else column.cast(kind)
+
+
+def _no_columns(rows: int) -> pa.Table:
+    """A table that still knows its number of rows."""
+    return pa.table({"": pa.nulls(rows)}).select([])

@@ -1,0 +1,156 @@
+"""Deleting what nothing needs any more: files of versions that nobody refers to, folders of dropped objects, leftovers.
+
+Only what the lake itself made is ever deleted: files below its own folders for tables, its log and its staging folder.
+Commit files of Delta logs stay; they are small, and they are the history.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from nabla.errors import NablaError
+from nabla.storage import deltalog, faults
+from nabla.storage.catalog import LakeState
+from nabla.storage.changes import KEY
+from nabla.storage.lakelog import LOG, STAGING, TABLES, LakeLog
+from nabla.storage.table import StoredTable
+
+
+@dataclass(frozen=True)
+class Vacuumed:
+    """What was (or, in a dry run, would be) deleted: paths relative to the lake, and their size."""
+
+    paths: tuple[str, ...]
+    bytes: int
+
+
+def vacuum(lake: LakeLog, keep: Mapping[str, int], *, grace: float, dry_run: bool = False) -> Vacuumed:
+    """Delete what has not been needed for `grace` seconds.
+
+    `keep` gives, by the path of a part, the oldest version that somebody still needs; a part that is not named needs
+    its current one only. `grace` must be longer than any transaction or read takes: it protects files that are written
+    but not yet committed, and versions that a reader has just opened.
+    """
+    state = lake.state()
+    cutoff = time.time() - grace
+    doomed: list[str] = []
+    for path, version in _owned(lake, state).items():
+        doomed += _unneeded_files(lake.table(path), min(version, keep.get(path, version)), cutoff)
+    log = StoredTable(os.path.join(lake.path, LOG))
+    used = _references(lake, state) | _references(lake, _state_at(lake, log, cutoff))
+    doomed += _unused_folders(lake, used, cutoff)
+    doomed += _unneeded_files(log, log.latest(), cutoff)
+    size = sum(map(_size, doomed))
+    if not dry_run:
+        for path in doomed:
+            faults.point("vacuum.delete")
+            _delete(path)
+    return Vacuumed(tuple(os.path.relpath(path, lake.path) for path in doomed), size)
+
+
+def _owned(lake: LakeLog, state: LakeState) -> dict[str, int]:
+    """The tables that the lake made, by path, with their current versions."""
+    home = os.path.join(lake.path, TABLES) + os.sep
+    parts = (part for entry in state.entries.values() for part in entry.parts.values())
+    return {p.path: p.version for p in parts if not os.path.isabs(p.path) and lake.folder(p).startswith(home)}
+
+
+def _unneeded_files(table: StoredTable, oldest: int, cutoff: float) -> Iterator[str]:
+    """The old files of a table that no version from `oldest` on has, nor any that was current after the cutoff."""
+    oldest = min(oldest, _version_at(table, cutoff))
+    needed = _needed(table, oldest)
+    for folder, subfolders, names in os.walk(table.folder):
+        if folder == table.folder:
+            subfolders[:] = [name for name in subfolders if name != "_delta_log"]
+        for name in names:
+            path = os.path.join(folder, name)
+            if os.path.relpath(path, table.folder) not in needed and _modified(path) < cutoff:
+                yield path
+
+
+def _needed(table: StoredTable, oldest: int) -> set[str]:
+    """All files of the versions from `oldest` on, and the changes recorded after it."""
+    latest = table.latest()
+    needed = {file.path for file in table.snapshot(latest).files}
+    try:
+        needed |= {file.path for file in table.snapshot(oldest).files}
+    except NablaError as error:
+        if error.code != "NABLA_VERSION_GONE":
+            raise
+    for commit in deltalog.commits(table.folder, oldest, latest):
+        if commit is not None:
+            needed |= {*commit.adds, *(file["path"] for file in commit.metadata.get(KEY, ()))}
+    return needed
+
+
+def _version_at(table: StoredTable, cutoff: float) -> int:
+    """The version that was current at a time."""
+    version = table.latest()
+    while version > 0:
+        commit = deltalog.read_commit(table.folder, version)
+        if commit is None or commit.timestamp <= cutoff * 1000:
+            break
+        version -= 1
+    return version
+
+
+def _state_at(lake: LakeLog, log: StoredTable, cutoff: float) -> LakeState | None:
+    try:
+        return lake.state(_version_at(log, cutoff))
+    except NablaError as error:
+        if error.code != "NABLA_VERSION_GONE":
+            raise
+        return None
+
+
+def _references(lake: LakeLog, state: LakeState | None) -> set[str]:
+    entries = state.entries.values() if state else ()
+    return {os.path.realpath(lake.folder(part)) for entry in entries for part in entry.parts.values()}
+
+
+def _unused_folders(lake: LakeLog, used: set[str], cutoff: float) -> Iterator[str]:
+    """Folders of objects that were dropped or never committed, and staging folders that nobody works in."""
+    for home in (TABLES, STAGING):
+        for name in sorted(os.listdir(os.path.join(lake.path, home))):
+            path = os.path.join(lake.path, home, name)
+            if os.path.islink(path) or not os.path.isdir(path):
+                continue
+            if not _in_use(path, used) and max(map(_modified, _tree(path))) < cutoff:
+                yield path
+
+
+def _in_use(path: str, used: set[str]) -> bool:
+    """Whether a part lives here or below: somebody may have registered a table that lies inside of the lake."""
+    real = os.path.realpath(path)
+    return any(part == real or part.startswith(real + os.sep) for part in used)
+
+
+def _tree(path: str) -> Iterator[str]:
+    for folder, _, names in os.walk(path):
+        yield folder
+        yield from (os.path.join(folder, name) for name in names)
+
+
+def _size(path: str) -> int:
+    files = [path] if os.path.isfile(path) else [name for name in _tree(path) if os.path.isfile(name)]
+    return sum(map(os.path.getsize, files))
+
+
+def _modified(path: str) -> float:
+    try:
+        return os.lstat(path).st_mtime
+    except FileNotFoundError:
+        return 0.0  # somebody else vacuums, too
+
+
+def _delete(path: str) -> None:
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(path)

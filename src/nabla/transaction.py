@@ -1,0 +1,281 @@
+"""Changes of tables, made together: operations apply in order, and their net change is committed in one step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from nabla.algebra.expressions import quote
+from nabla.engine import intake, types
+from nabla.engine.apply import repeated, split
+from nabla.engine.frames import Workspace
+from nabla.engine.sources import snapshot_frame
+from nabla.errors import Conflict, NablaError
+from nabla.storage import bags, changes, files
+from nabla.storage.bags import N
+from nabla.storage.catalog import Entry
+from nabla.storage.files import DataFile
+from nabla.storage.rewrite import absent, rewrite
+from nabla.storage.table import Snapshot
+
+if TYPE_CHECKING:
+    from nabla.lake import Lake
+
+RETRIES = 10
+"""How often a transaction is repeated on top of other writers' commits before it gives up."""
+RECORDED_ROWS = 500_000
+"""A pure insertion of more rows records no change of its own: its added files say it all."""
+
+
+@dataclass
+class TableChange:
+    """The net change of one table so far. `visible` is the schema that users see, `snapshot` what the table holds."""
+
+    name: str
+    entry: Entry
+    visible: StructType
+    snapshot: Snapshot
+    pieces: list[pa.Table] = field(default_factory=list)
+    written: list[str] = field(default_factory=list)
+    needed: list[pa.Table] = field(default_factory=list)
+
+    @property
+    def stored(self) -> StructType:
+        return types.from_json(self.snapshot.schema_json)
+
+    def add(self, rows: pa.Table, sign: int) -> None:
+        counted = bags.counted(rows.rename_columns(self.stored.names))
+        self.pieces.append(counted if sign > 0 else bags.negated(counted))
+
+    def net(self) -> pa.Table:
+        empty = types.arrow_schema(types.with_weight(self.stored)).empty_table()
+        return bags.consolidate(pa.concat_tables([empty, *self.pieces]))
+
+
+Operation = Callable[[TableChange], None]
+
+
+class Transaction:
+    """Made by `lake.transaction()`. Leaving the `with` block commits; an exception leaves the lake as it was."""
+
+    def __init__(self, lake: Lake) -> None:
+        self._lake = lake
+        self._state = lake._log.state()
+        self._operations: list[tuple[str, Operation]] = []
+        self._changes: dict[str, TableChange] = {}
+        self._closed = False
+
+    def __enter__(self) -> Transaction:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is None:
+            self.commit()
+        self._closed = True
+
+    def insert(self, table: str, rows: intake.Data) -> None:
+        """Insert rows: a DataFrame, a pyarrow Table, or a list of tuples or dicts."""
+        change = self._change(table)
+        if isinstance(rows, DataFrame):
+            frame = intake.fitting_frame(rows, change.visible, change.name)
+            self._do(table, lambda c: self._insert_frame(c, frame))
+        else:
+            arrow = intake.arrow_rows(rows, change.visible, change.name)
+            self._do(table, lambda c: c.add(arrow, 1))
+
+    def delete(self, table: str, where: str | None = None, rows: intake.Data = None) -> None:
+        """Delete the rows for which a condition holds, or given rows: one copy for each, and all must be there."""
+        change = self._change(table)
+        if (where is None) == (rows is None):
+            raise NablaError(
+                "NABLA_DELETE", "say what to delete, in one way", place=f'table "{table}"', remedy="Pass where= or rows=."
+            )
+        if rows is not None:
+            arrow = intake.arrow_rows(rows, change.visible, change.name)
+            self._do(table, lambda c: self._delete_rows(c, arrow))
+        else:
+            assert where is not None
+            self._do(table, lambda c: self._delete_where(c, where))
+
+    def update(self, table: str, set: Mapping[str, str], where: str | None = None) -> None:
+        """Give columns new values, as SQL expressions over the old row, in the rows for which a condition holds."""
+        change = self._change(table)
+        names = {f.name.casefold(): f.name for f in change.visible.fields}
+        unknown = [column for column in set if column.casefold() not in names]
+        if unknown or not set:
+            raise NablaError(
+                "NABLA_UNKNOWN_COLUMN",
+                f'there is no column "{unknown[0]}"' if unknown else "there is nothing to set",
+                place=f'update of "{change.name}"',
+                remedy=f"It has the columns {', '.join(change.visible.names)}.",
+            )
+        values = {names[column.casefold()]: str(text) for column, text in set.items()}
+        self._do(table, lambda c: self._update_where(c, values, where))
+
+    def commit(self) -> None:
+        """Write the net change of every table and make it visible in one step."""
+        if self._closed:
+            raise NablaError("NABLA_TRANSACTION_CLOSED", "the transaction is over", remedy="Start another one.")
+        for attempt in range(RETRIES):
+            try:
+                self._commit_once()
+                break
+            except Conflict:
+                if attempt == RETRIES - 1:
+                    raise
+                self._replay()
+        self._closed = True
+
+    def _change(self, table: str) -> TableChange:
+        if self._closed:
+            raise NablaError("NABLA_TRANSACTION_CLOSED", "the transaction is over", remedy="Start another one.")
+        entry = self._lake._entry(table, self._state)
+        if entry.kind != "table":
+            raise NablaError(
+                "NABLA_NOT_WRITABLE",
+                f'"{entry.name}" is a {entry.kind}, and the lake writes to its own tables only',
+                place=f'"{entry.name}"',
+                remedy="Change the tables that it is made from.",
+            )
+        if entry.name not in self._changes:
+            self._changes[entry.name] = self._fresh(entry)
+        return self._changes[entry.name]
+
+    def _fresh(self, entry: Entry) -> TableChange:
+        part = entry.parts["data"]
+        snapshot = self._lake._log.table(part).snapshot(part.version)
+        return TableChange(entry.name, entry, types.from_json(entry.definition["schema"]), snapshot)
+
+    def _do(self, table: str, operation: Operation) -> None:
+        change = self._change(table)
+        operation(change)
+        self._operations.append((change.name, operation))
+
+    def _replay(self) -> None:
+        """All over again on the lake's new state: the transaction takes place after whoever came first."""
+        self._state = self._lake._log.state()
+        self._changes = {}
+        for table, operation in self._operations:
+            operation(self._change(table))
+
+    def _insert_frame(self, change: TableChange, frame: DataFrame) -> None:
+        """Rows that Spark has are written by Spark, and become the table's files as they are."""
+        path = self._lake._log.new_staging()
+        frame.toDF(*change.stored.names).write.parquet(path)
+        change.written.append(path)
+
+    def _delete_rows(self, change: TableChange, rows: pa.Table) -> None:
+        self._take_over_written(change)
+        change.add(rows, -1)
+        change.needed.append(split(change.net())[0])
+
+    def _delete_where(self, change: TableChange, where: str) -> None:
+        with Workspace(self._lake.spark, self._lake._log.new_staging()) as workspace:
+            matched = self._matched(change, where, {}, workspace)
+        change.pieces.append(bags.negated(matched))
+
+    def _update_where(self, change: TableChange, values: Mapping[str, str], where: str | None) -> None:
+        with Workspace(self._lake.spark, self._lake._log.new_staging()) as workspace:
+            both = self._matched(change, where or "true", values, workspace)
+        names = change.stored.names
+        change.pieces.append(bags.negated(both.select([*names, N])))
+        after = [f"new {n}" if f"new {n}" in both.column_names else n for n in names]
+        change.pieces.append(both.select([*after, N]).rename_columns([*names, N]))
+
+    def _matched(
+        self, change: TableChange, where: str, values: Mapping[str, str], workspace: Workspace
+    ) -> pa.Table:
+        """The rows that a condition holds for, as the transaction sees the table, with their copies and new values."""
+        self._take_over_written(change)
+        visible, stored = change.visible.names, change.stored.names
+        frame = snapshot_frame(workspace, change.snapshot, visible).withColumn(N, F.lit(1).cast("bigint"))
+        if change.pieces:
+            pending = workspace.hold(change.net(), types.with_weight(change.stored))
+            frame = frame.unionAll(pending.toDF(*visible, N))
+        try:
+            kept = frame.where(where)
+            columns = [F.col(quote(v)).alias(s) for v, s in zip(visible, stored, strict=True)]
+            for name, text in values.items():
+                position = visible.index(name)
+                new = F.expr(text).cast(change.visible.fields[position].dataType)
+                columns.append(new.alias(f"new {stored[position]}"))
+            table = kept.select(*columns, F.col(N)).toArrow()
+        except PySparkException as error:
+            raise self._lake._translated(error, f'change of table "{change.name}"') from None
+        fields = [*change.stored.fields]
+        fields += [types.field_like(change.stored[stored[visible.index(n)]], f"new {stored[visible.index(n)]}") for n in values]
+        return types.conform(table, types.with_weight(StructType(fields)))
+
+    def _take_over_written(self, change: TableChange) -> None:
+        """Rows that Spark wrote join the others where an operation after the insertion may concern them."""
+        for path in change.written:
+            change.pieces.append(bags.counted(types.conform(files.read_folder(path), change.stored)))
+        change.written = []
+
+    def _commit_once(self) -> None:
+        entries: dict[str, Entry | None] = {}
+        info: dict[str, Mapping[str, Any]] = {}
+        for change in self._changes.values():
+            done = self._written_change(change)
+            if done is not None:
+                entries[change.name], info[change.name] = done
+        if entries:
+            self._lake._log.commit(entries, self._state, "transaction", info)
+
+    def _written_change(self, change: TableChange) -> tuple[Entry, Mapping[str, Any]] | None:
+        """The files of a table's net change and its entry with the commit they belong to; None if nothing changed."""
+        if change.pieces:
+            self._take_over_written(change)
+            adds, removes, net = self._rewritten(change)
+            recorded = changes.record(change.snapshot.folder, net) if removes or net.num_rows <= RECORDED_ROWS else None
+        else:
+            adds = [file for path in change.written for file in files.adopt(path, change.snapshot.folder)]
+            removes, recorded = [], None
+        if not adds and not removes:
+            return None
+        # Without a record, the change is the files added.
+        metadata = {changes.KEY: [file.to_json() for file in recorded]} if recorded is not None else {}
+        rows = change.snapshot.rows + sum(f.rows for f in adds) - sum(f.rows for f in removes)
+        went = sum(f.deleted for f in recorded or ())
+        facts = {**change.entry.facts, "rows": rows}
+        part = change.entry.parts["data"].advanced(adds, removes, metadata)
+        entry = Entry(change.entry.name, "table", change.entry.definition, {"data": part}, facts)
+        return entry, {"inserted": rows - change.snapshot.rows + went, "deleted": went}
+
+    def _rewritten(self, change: TableChange) -> tuple[list[DataFile], list[DataFile], pa.Table]:
+        net = change.net()
+        deleted, inserted = split(net)
+        key = change.entry.definition["key"]
+        for needed in change.needed:
+            self._check_present(change, needed, deleted)
+        done = rewrite(change.snapshot, delete=deleted, insert=repeated(inserted), key=key)
+        if done.missing.num_rows:
+            raise _absent(change.name, done.missing)
+        return list(done.adds), list(done.removes), net
+
+    def _check_present(self, change: TableChange, needed: pa.Table, deleted: pa.Table) -> None:
+        """Rows that were deleted and put back later must have been there too: the net change does not tell."""
+        beyond = bags.consolidate(pa.concat_tables([needed, bags.negated(deleted)]))
+        if pc.any(pc.greater(beyond.column(N), 0)).as_py():
+            missing = absent(change.snapshot, needed)
+            if missing.num_rows:
+                raise _absent(change.name, missing)
+
+
+def _absent(table: str, missing: pa.Table) -> NablaError:
+    first = ", ".join(str(tuple(r.values())[:-1]) for r in missing.slice(0, 3).to_pylist())
+    return NablaError(
+        "NABLA_ABSENT_ROW",
+        f"{int(pc.sum(missing.column(N)).as_py())} rows to delete are not in the table: {first}",
+        place=f'table "{table}"',
+        remedy="Delete rows that are there, as often as they are, or use where=.",
+    )

@@ -1,0 +1,101 @@
+"""A view as the lake stores it: its algebra, so that any process can maintain it, and its text for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from pyspark.sql.types import StructField, StructType
+
+from nabla.algebra.nodes import Node, Opaque, Scan
+from nabla.algebra.stored import load_plan, to_data
+from nabla.calculus.obstacles import Obstacle, obstacles
+from nabla.calculus.stages import Staged, cut
+from nabla.engine import types
+from nabla.storage.names import safe
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """`outputs` are the columns' names as users see them, `stored` as Delta keeps them."""
+
+    name: str
+    plan: Node
+    outputs: tuple[str, ...]
+    stored: tuple[str, ...]
+    sql: str | None
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, name: str, plan: Node, outputs: tuple[str, ...], sql: str | None, notes: tuple[str, ...]) -> View:
+        return cls(name, plan, outputs, safe(outputs), sql, notes)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "plan": to_data(self.plan),
+            "outputs": list(self.outputs),
+            "stored": list(self.stored),
+            "sql": self.sql,
+            "notes": list(self.notes),
+            "layout": self.layout,
+        }
+
+    @classmethod
+    def from_json(cls, name: str, json: Mapping[str, Any]) -> View:
+        return cls(
+            name,
+            load_plan(json["plan"]),
+            tuple(json["outputs"]),
+            tuple(json["stored"]),
+            json["sql"],
+            tuple(json["notes"]),
+        )
+
+    @cached_property
+    def obstacles(self) -> tuple[Obstacle, ...]:
+        return obstacles(self.plan)
+
+    @cached_property
+    def staged(self) -> Staged:
+        """A view that can only be recomputed keeps no state."""
+        return Staged((), self.plan) if self.obstacles else cut(self.plan)
+
+    @cached_property
+    def layout(self) -> list[list[str]]:
+        """The shape of every stage's state: a lake whose states have another one must rebuild them."""
+        return [[s.method, *(f"{c.name} {c.type}" for c in s.state)] for s in self.staged.stages]
+
+    @cached_property
+    def schema(self) -> StructType:
+        """The stored schema of the view's table."""
+        raw = [StructField(n, types.type_of(c.type)) for n, c in zip(self.stored, self.plan.columns, strict=True)]
+        return types.stored(StructType(raw), self.stored)
+
+    @cached_property
+    def sources(self) -> tuple[str, ...]:
+        """The tables and views it reads, each once."""
+        found: dict[str, None] = {}
+        for node in self.plan.walk():
+            if isinstance(node, Scan):
+                found[node.table] = None
+            elif isinstance(node, Opaque):
+                found |= dict.fromkeys(node.tables)
+        return tuple(found)
+
+    @property
+    def opaque(self) -> bool:
+        return any(isinstance(node, Opaque) for node in self.plan.walk())
+
+
+_CACHE: dict[int, tuple[Mapping[str, Any], View]] = {}
+
+
+def load_view(name: str, definition: Mapping[str, Any]) -> View:
+    """The view of a stored definition. Loading takes milliseconds and definitions hardly ever change."""
+    known = _CACHE.get(id(definition))
+    if known is None or known[0] is not definition or known[1].name != name:
+        known = (definition, View.from_json(name, definition))
+        _CACHE[id(definition)] = known
+    return known[1]

@@ -1,0 +1,27 @@
+"""What all tests share: one Spark session, and how hard the property tests try."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+settings.register_profile("dev", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", settings.get_profile("dev"), max_examples=1000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The session that `nabla.open` will find and use, on one core so that tests can run side by side."""
+    from nabla.engine.session import build_session
+
+    session = build_session("nabla-tests", {"spark.master": "local[1]", "spark.driver.memory": "2g"})
+    yield session
+    session.stop()

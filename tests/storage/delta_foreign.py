@@ -1,0 +1,69 @@
+"""Delta tables as other writers leave them, made by hand where `deltalake` cannot make them."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+
+
+def commit_file(folder: Path, version: int) -> Path:
+    return folder / "_delta_log" / f"{version:020d}.json"
+
+
+def actions(folder: Path, version: int) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in commit_file(folder, version).read_text().splitlines()]
+
+
+def write_actions(folder: Path, version: int, lines: Iterable[dict[str, Any]]) -> None:
+    commit_file(folder, version).write_text("\n".join(map(json.dumps, lines)))
+
+
+def allow(folder: Path, features: list[str], configuration: dict[str, str]) -> None:
+    """Give the version 0 of a table protocol features and settings."""
+    lines = actions(folder, 0)
+    for line in lines:
+        if "protocol" in line:
+            line["protocol"] = {
+                "minReaderVersion": 3,
+                "minWriterVersion": 7,
+                "readerFeatures": features,
+                "writerFeatures": features,
+            }
+        if "metaData" in line:
+            line["metaData"]["configuration"] |= configuration
+    write_actions(folder, 0, lines)
+
+
+def delete_by_vector(folder: Path, version: int, path: str, rows: list[int], before: list[int]) -> None:
+    """Commit a version that hides rows of a file; `before` are those hidden already."""
+    add = next(line["add"] for v in range(version) for line in actions(folder, v) if line.get("add", {}).get("path") == path)
+    old = {"deletionVector": _vector(before)} if before else {}
+    removed = {"path": path, "dataChange": True, "deletionTimestamp": 1, **old}
+    added = {**add, "deletionVector": _vector(rows)}
+    write_actions(folder, version, [{"commitInfo": {"operation": "DELETE"}}, {"remove": removed}, {"add": added}])
+
+
+def _vector(rows: list[int]) -> dict[str, Any]:
+    bitmap = _roaring(rows)
+    padded = bitmap + b"\0" * (-len(bitmap) % 4)
+    text = "".join(_base85(padded[i : i + 4]) for i in range(0, len(padded), 4))
+    return {"storageType": "i", "pathOrInlineDv": text, "sizeInBytes": len(bitmap), "cardinality": len(rows)}
+
+
+def _roaring(rows: list[int]) -> bytes:
+    """One array container of a 64-bit roaring bitmap, in the portable format."""
+    head = struct.pack("<IQI", 1681511377, 1, 0) + struct.pack("<II", 12346, 1)
+    return head + struct.pack("<HHI", 0, len(rows) - 1, 16) + b"".join(struct.pack("<H", row) for row in sorted(rows))
+
+
+def _base85(four: bytes) -> str:
+    value, text = int.from_bytes(four, "big"), ""
+    for _ in range(5):
+        value, digit = divmod(value, 85)
+        text = _DIGITS[digit] + text
+    return text

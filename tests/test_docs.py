@@ -1,0 +1,45 @@
+"""The documentation is true: its Python code runs, its links lead somewhere, its codes are complete."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+CODE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)#:]+)\)")
+
+
+def code_of(page: Path) -> str:
+    """All Python blocks of a page as one program, each line where it stands in the page."""
+    text = page.read_text(encoding="utf-8")
+    lines = [""] * (text.count("\n") + 1)
+    for block in CODE.finditer(text):
+        start = text.count("\n", 0, block.start(1))
+        for offset, line in enumerate(block.group(1).splitlines()):
+            lines[start + offset] = line
+    return "\n".join(lines)
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("page", [page for page in PAGES if code_of(page).strip()], ids=lambda page: page.stem)
+def test_the_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code_of(page), str(page), "exec"), {"__name__": "__main__"})
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_links_lead_somewhere(page: Path) -> None:
+    missing = [link for link in LINK.findall(page.read_text(encoding="utf-8")) if not (page.parent / link).exists()]
+    assert missing == []
+
+
+def test_every_code_in_the_source_is_explained() -> None:
+    sources = (ROOT / "src").rglob("*.py")
+    used = {code for file in sources for code in re.findall(r'"(NABLA_[A-Z_]+)"', file.read_text(encoding="utf-8"))}
+    explained = set(re.findall(r"`(NABLA_[A-Z_]+)`", (ROOT / "docs/errors.md").read_text(encoding="utf-8")))
+    assert used - {"NABLA_FAULT"} == explained  # an environment variable for tests
