@@ -41,11 +41,12 @@ def allow(folder: Path, features: list[str], configuration: dict[str, str]) -> N
 
 def delete_by_vector(folder: Path, version: int, path: str, rows: list[int], before: list[int]) -> None:
     """Commit a version that hides rows of a file; `before` are those hidden already."""
-    add = next(line["add"] for v in range(version) for line in actions(folder, v) if line.get("add", {}).get("path") == path)
+    added = (line["add"] for v in range(version) for line in actions(folder, v) if "add" in line)
+    add = next(body for body in added if body["path"] == path)
     old = {"deletionVector": _vector(before)} if before else {}
     removed = {"path": path, "dataChange": True, "deletionTimestamp": 1, **old}
-    added = {**add, "deletionVector": _vector(rows)}
-    write_actions(folder, version, [{"commitInfo": {"operation": "DELETE"}}, {"remove": removed}, {"add": added}])
+    hidden = {**add, "deletionVector": _vector(rows)}
+    write_actions(folder, version, [{"commitInfo": {"operation": "DELETE"}}, {"remove": removed}, {"add": hidden}])
 
 
 def _vector(rows: list[int]) -> dict[str, Any]:

@@ -63,8 +63,7 @@ def _named(call: Call, suffix: str, type_: str) -> Column:
 
 def _counted(call: Call, weight: Column) -> Partial:
     """How many rows the call sees: those that pass its filter and whose arguments are not NULL."""
-    tests = [f"{a.sql} IS NOT NULL" for a in call.arguments if a.nullable and a.columns]
-    tests += ["false" for a in call.arguments if a.sql.upper() == "NULL"]
+    tests = [f"{a.sql} IS NOT NULL" for a in call.arguments if a.nullable]
     if call.filter:
         tests.insert(0, f"({call.filter.sql})")
     seen = f"CASE WHEN {' AND '.join(tests)} THEN {weight.ref.sql} ELSE 0L END" if tests else weight.ref.sql

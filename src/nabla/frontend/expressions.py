@@ -43,13 +43,14 @@ class Unsupported(Exception):
 class Printer:
     """Prints the expressions of one operator. `functions` are the names that Spark SQL knows; the rest tells, by the numbers
     that Catalyst gave them, how to write the attributes that the operator sees, Python functions, the scalar subqueries
-    that have become columns, and aggregate functions."""
+    that have become columns, and aggregate functions; `variables` numbers those of lambdas as they come up."""
 
     columns: Mapping[int, Column]
     functions: frozenset[str]
     udfs: Mapping[int, str]
-    subqueries: Mapping[int, Column]
+    subqueries: Mapping[int, Column] = field(default_factory=dict)
     calls: Mapping[int, Expr] = field(default_factory=dict)
+    variables: dict[int, int] = field(default_factory=dict)
 
     def expr(self, e: Expression) -> Expr:
         e = _bare(e)
@@ -170,12 +171,14 @@ def _field(p: Printer, e: Expression) -> str:
 
 def _lambda(p: Printer, e: Expression) -> str:
     body, *variables = (p.text(child) for child in e.children)
-    return f"({', '.join(variables)}) -> {body}"
+    # The parser takes parentheses around two variables and refuses them around one.
+    return f"{variables[0]} -> {body}" if len(variables) == 1 else f"({', '.join(variables)}) -> {body}"
 
 
 def _lambda_variable(p: Printer, e: Expression) -> str:
     # Numbered, so that an inner lambda's variable cannot hide an outer one of the same name.
-    return re.sub(r"\W", "_", e.name) + f"_{e.id}"
+    assert e.id is not None
+    return re.sub(r"\W", "_", e.name) + f"_{p.variables.setdefault(e.id, len(p.variables) + 1)}"
 
 
 def _named_struct(p: Printer, e: Expression) -> str:

@@ -31,11 +31,18 @@ def _require(node: Node, names: Names, needs: dict[int, Names]) -> None:
 
 def _rebuilt(node: Node, needs: dict[int, Names], done: dict[int, Node]) -> Node:
     if id(node) not in done:
+        narrowed = _NARROWED.get(type(node), _unchanged)(node, needs[id(node)])
         inputs = [_rebuilt(input, needs, done) for input in node.inputs]
-        changed = any(new is not old for new, old in zip(inputs, node.inputs, strict=True))
-        narrow = _NARROWED.get(type(node), _unchanged)
-        done[id(node)] = narrow(node.with_inputs(*inputs) if changed else node, needs[id(node)])
+        if any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
+            narrowed = narrowed.with_inputs(*inputs)
+        done[id(node)] = inputs[0] if _does_nothing(narrowed) else narrowed
     return done[id(node)]
+
+
+def _does_nothing(node: Node) -> bool:
+    if isinstance(node, Project):
+        return node.columns == node.input.columns and all(o.expr.column == o.column.name for o in node.outputs)
+    return isinstance(node, Window) and not node.calls
 
 
 # ---------------------------------------------------------------- what a node needs of its inputs
@@ -86,19 +93,11 @@ def _scan(node: Scan, needed: Names) -> Node:
 
 
 def _project(node: Project, needed: Names) -> Node:
-    outputs = tuple(o for o in node.outputs if o.column.name in needed)
-    if all(o.expr.column == o.column.name for o in outputs) and Names(o.column.name for o in outputs) == node.input.names:
-        return node.input
-    return replace(node, outputs=outputs)
+    return replace(node, outputs=tuple(o for o in node.outputs if o.column.name in needed))
 
 
-def _aggregate(node: Aggregate, needed: Names) -> Node:
+def _calls(node: Aggregate | Window, needed: Names) -> Node:
     return replace(node, calls=tuple(c for c in node.calls if c.column.name in needed))
 
 
-def _window(node: Window, needed: Names) -> Node:
-    calls = tuple(c for c in node.calls if c.column.name in needed)
-    return replace(node, calls=calls) if calls else node.input
-
-
-_NARROWED: dict[type[Node], Callable[..., Node]] = {Scan: _scan, Project: _project, Aggregate: _aggregate, Window: _window}
+_NARROWED: dict[type[Node], Callable[..., Node]] = {Scan: _scan, Project: _project, Aggregate: _calls, Window: _calls}

@@ -90,8 +90,11 @@ class Part:
 
 @dataclass(frozen=True)
 class Entry:
-    """An object of the lake. `kind` is "table", "view" or "registered"; `definition` is JSON that others understand, and
-    `facts` too: it is small and changes with every commit, while a definition is large and stays."""
+    """An object of the lake. `kind` is "table", "view" or "registered".
+
+    `definition` and `facts` are JSON that others understand: a definition is large and stays, facts are small and may
+    change with every commit.
+    """
 
     name: str
     kind: str
@@ -151,11 +154,12 @@ def _entry(row: Mapping[str, str]) -> Entry:
     return Entry(row["name"], row["kind"], _parsed(row["definition"]), parts, json.loads(row["facts"]))
 
 
+_MOST_TEXTS = 1024
 _TEXTS: dict[int, tuple[Mapping[str, Any], str]] = {}
 """The text of each definition at hand, by identity: turning dozens of plans into JSON would dominate a small commit."""
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=_MOST_TEXTS)
 def _parsed(text: str) -> Mapping[str, Any]:
     """Definitions are large and hardly ever change, while the catalog is read after every commit of another process."""
     return json.loads(text)  # type: ignore[no-any-return]
@@ -164,6 +168,8 @@ def _parsed(text: str) -> Mapping[str, Any]:
 def _definition_text(entry: Entry) -> str:
     known = _TEXTS.get(id(entry.definition))
     if known is None or known[0] is not entry.definition:
+        if len(_TEXTS) >= _MOST_TEXTS:
+            _TEXTS.clear()
         known = _TEXTS[id(entry.definition)] = (entry.definition, json.dumps(entry.definition))
     return known[1]
 

@@ -73,7 +73,7 @@ class Change:
 
     @property
     def rows(self) -> int:
-        """How many rows have to be looked at, which bounds how many changed."""
+        """How many rows have to be looked at, which bounds how many different rows changed."""
         return sum(file.rows for file in self.recorded) + sum(file.rows for file in (*self.added, *self.removed))
 
 
@@ -120,7 +120,7 @@ def read_recorded(snapshot: Snapshot, file: ChangeFile) -> pa.Table:
 
 
 def _by_commit(table: StoredTable, before: Snapshot, after: Snapshot) -> Change | None:
-    """The change as the sum of what each commit did, or None where a commit or what it recorded is gone."""
+    """The change as the sum of what each commit did, or None where that cannot be told (any more)."""
     recorded: list[ChangeFile] = []
     spans: list[tuple[int, int]] = []
     for commit in deltalog.commits(table.folder, before.version, after.version):
@@ -136,7 +136,8 @@ def _by_commit(table: StoredTable, before: Snapshot, after: Snapshot) -> Change 
     if not all(os.path.exists(os.path.join(table.folder, file.path)) for file in recorded):
         return None
     differences = [_difference(table.snapshot(start), table.snapshot(end)) for start, end in spans]
-    return Change(before, after, tuple(recorded), *_summed(differences))
+    summed = _summed(differences)
+    return None if summed is None else Change(before, after, tuple(recorded), *summed)
 
 
 def _difference(before: Snapshot, after: Snapshot) -> _Difference:
@@ -158,14 +159,19 @@ def _less(file: DataFile, other: DataFile | None) -> DataFile | None:
     return replace(file, keep=mask, rows=mask.true_count) if mask.true_count else None
 
 
-def _summed(differences: Iterable[_Difference]) -> _Difference:
-    """The sum of several differences, without the files that came and went (a restore may bring one back again)."""
+def _summed(differences: Iterable[_Difference]) -> _Difference | None:
+    """The sum of several differences, without the files that came and went.
+
+    None where a file came twice, as happens when an optimized table is restored: readers expect a file but once.
+    """
     net: Counter[tuple[str, bytes]] = Counter()
     known: dict[tuple[str, bytes], DataFile] = {}
     for added, removed in differences:
         known |= {_identity(file): file for file in (*added, *removed)}
         net.update(map(_identity, added))
         net.subtract(map(_identity, removed))
+    if any(abs(n) > 1 for n in net.values()):
+        return None
     return tuple(known[key] for key, n in net.items() if n > 0), tuple(known[key] for key, n in net.items() if n < 0)
 
 

@@ -22,11 +22,11 @@ class Sizes:
 
     tables: int = 3
     columns: int = 4
-    rows: int = 6
+    rows: int = 8
     operations: int = 4
     depth: int = 4
     scans: int = 4
-    joined_rows: int = 600
+    joined_rows: int = 800
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,8 @@ DOMAINS: Mapping[str, tuple[Any, ...]] = {
     "boolean": (True, False),
     "date": tuple(date(2024, 1, day) for day in (1, 2, 3, 31)),
 }
-_NULLS = 0.25
+_NULLS = 0.2
+_CHANGED = 0.85
 
 
 def random_schema(rng: Random, sizes: Sizes = DEFAULT) -> Schema:
@@ -87,7 +88,7 @@ def _random_value(rng: Random, column: Column) -> Any:
 
 def random_bag(rng: Random, table: Table, rows: int) -> Bag:
     bag: Bag = Counter()
-    for _ in range(0 if rng.random() < 0.05 else rng.randint(min(3, rows), rows)):
+    for _ in range(0 if rng.random() < 0.05 else rng.randint(min(4, rows), rows)):
         bag[random_row(rng, table)] += rng.choice((1, 1, 1, 2))
     return bag
 
@@ -146,7 +147,7 @@ def random_database(rng: Random, schema: Schema, sizes: Sizes = DEFAULT) -> Data
     change = {
         table.name: random_change(rng, table, before[table.name], sizes.operations)
         for table in schema
-        if rng.random() < 0.75
+        if rng.random() < _CHANGED
     }
     return Database.changed({table.name: table.fields for table in schema}, before, change)
 
@@ -157,6 +158,6 @@ def next_database(rng: Random, schema: Schema, database: Database, sizes: Sizes 
     change = {
         table.name: random_change(rng, table, before[table.name], sizes.operations)
         for table in schema
-        if rng.random() < 0.75
+        if rng.random() < _CHANGED
     }
     return Database.changed(database.fields, before, change)

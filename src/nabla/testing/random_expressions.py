@@ -55,9 +55,9 @@ class Expressions:
         """Mostly something that reads a column, and often a form that lets rows pass, since NULLs make much unknown."""
         made = self._reading_a_column(depth)
         form = self.rng.random()
-        if form < 0.25:
+        if form < 0.35:
             return self.made(f"COALESCE({made.sql}, true)", BOOLEAN, ()).expr
-        if form < 0.55:
+        if form < 0.7:
             other = self._reading_a_column(depth)
             return self.made(f"({made.sql} OR {other.sql})", BOOLEAN, (made, other)).expr
         return made.expr

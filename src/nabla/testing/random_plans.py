@@ -192,7 +192,7 @@ def _distinct(p: Plans, depth: int, scans: int) -> Relation:
 
 def _aggregate(p: Plans, depth: int, scans: int) -> Relation:
     made = aggregate(p.rng, p.relation(depth, scans), p.fresh, "aggregates" in p.features)
-    if p.rng.random() < 0.3:
+    if p.rng.random() < 0.2:
         having = Expressions(p.rng, made.columns).condition()
         made = replace(made, node=Filter(made.node, (having,)))
     return made

@@ -40,7 +40,7 @@ from nabla.algebra.evaluator.values import COMPARISONS, CannotEvaluate, SparkWou
 _TOKEN = re.compile(r"""(r?'(?:[^'\\]|\\.)*'|r?"(?:[^"\\]|\\.)*")|(?<!\.)`((?:[^`]|``)+)`""", re.IGNORECASE)
 _SPARK = Dialect.get_or_raise("spark")
 
-# Flags of sqlglot's nodes that say what Spark does anyway, or that a builder reads. Any other one may change the meaning.
+# Flags of sqlglot's nodes that say what Spark does anyway, or that a builder reads. Others may change the meaning.
 _UNDERSTOOD = frozenset(("safe", "typed", "ignore_nulls", "quoted", "is_string", "this", "big_int"))
 
 Builder: TypeAlias = Callable[[Any, "Scope"], Term]

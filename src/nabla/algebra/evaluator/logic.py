@@ -191,8 +191,12 @@ def _extreme(node: exp.Func, scope: Scope) -> Term:
 
 @builds(exp.Escape)
 def _escaped_like(node: exp.Escape, scope: Scope) -> Term:
-    matched, escape = node.this, node.expression.name
-    return strict(lambda text, p: like(text, p, escape), scope.all([matched.this, matched.expression]), BOOLEAN)
+    inner, escape = node.this, node.expression.name
+    if not isinstance(inner, exp.Like):
+        raise CannotEvaluate(node.sql("spark"))
+    wanted = not inner.args.get("negate")
+    operands = scope.all([inner.this, inner.expression])
+    return strict(lambda text, pattern: like(text, pattern, escape) is wanted, operands, BOOLEAN)
 
 
 @builds(exp.Trim)

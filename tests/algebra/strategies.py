@@ -1,0 +1,12 @@
+"""Random scenarios for hypothesis: a seed names a case, so that a failing example is one number."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from nabla.testing.random_data import DEFAULT, Sizes
+from nabla.testing.random_plans import CORE, Scenario, random_scenario
+
+
+def scenarios(features: frozenset[str] = CORE, sizes: Sizes = DEFAULT) -> st.SearchStrategy[Scenario]:
+    return st.integers(0, 2**32).map(lambda seed: random_scenario(seed, features, sizes))

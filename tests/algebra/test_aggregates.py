@@ -1,0 +1,116 @@
+"""Aggregate functions over a group with NULLs and duplicates."""
+
+from __future__ import annotations
+
+import math
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from nabla.algebra.evaluator import NAN, CannotEvaluate, Slot, compile_aggregate, parse_type
+from nabla.algebra.expressions import Call, Column, Expr
+
+LAYOUT = {
+    "i": Slot(0, parse_type("int")),
+    "d": Slot(1, parse_type("decimal(10,2)")),
+    "f": Slot(2, parse_type("double")),
+    "s": Slot(3, parse_type("string")),
+    "t": Slot(4, parse_type("boolean")),
+    "day": Slot(5, parse_type("date")),
+}
+# Each row with its number of copies.
+GROUP = [
+    ((1, Decimal("1.00"), 0.5, "b", True, date(2024, 1, 1)), 1),
+    ((2, None, 1.5, "a", None, None), 2),
+    ((None, Decimal("2.01"), None, None, False, date(2023, 1, 1)), 1),
+]
+EMPTY: list[Any] = []
+NULLS = [((None,) * 6, 3)]
+
+
+def call(function: str, *arguments: str, distinct: bool = False, where: str = "", template: str = "") -> Any:
+    parts = tuple(Expr(a, "?") for a in arguments)
+    condition = Expr(where, "boolean") if where else None
+    return compile_aggregate(Call(Column("x#1", "?"), function, parts, distinct, condition, template), LAYOUT)
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "group", "empty", "nulls"),
+    [
+        (call("count"), 4, 0, 3),
+        (call("count", "1"), 4, 0, 3),
+        (call("count", "`i`"), 3, 0, 0),
+        (call("count", "`i`", "`d`"), 1, 0, 0),
+        (call("count", "`i`", distinct=True), 2, 0, 0),
+        (call("count", "`i`", "`s`", distinct=True), 2, 0, 0),
+        (call("count", where="`i` > 1"), 2, 0, 0),
+        (call("sum", "`i`"), 5, None, None),
+        (call("sum", "`i`", distinct=True), 3, None, None),
+        (call("sum", "`i`", where="`i` > 5"), None, None, None),
+        (call("sum", "`d`"), Decimal("3.01"), None, None),
+        (call("sum", "`f`"), 3.5, None, None),
+        (call("avg", "`i`"), 5 / 3, None, None),
+        (call("avg", "`d`"), Decimal("1.505000"), None, None),
+        (call("min", "`i`"), 1, None, None),
+        (call("max", "`s`"), "b", None, None),
+        (call("min", "`day`"), date(2023, 1, 1), None, None),
+        (call("max", "`t`"), True, None, None),
+        (call("any_value", "`i`"), None, None, None),
+        (call("first", "`i`", "true"), 1, None, None),
+        (call("bool_and", "`t`"), False, None, None),
+        (call("every", "`t`"), False, None, None),
+        (call("bool_or", "`t`"), True, None, None),
+        (call("some", "`t`"), True, None, None),
+        (call("count_if", "`i` = 2"), 2, 0, 0),
+        (call("bit_and", "`i`"), 0, None, None),
+        (call("bit_or", "`i`"), 3, None, None),
+        (call("bit_xor", "`i`"), 1, None, None),
+        (call("var_pop", "`i`"), pytest.approx(2 / 9), None, None),
+        (call("var_samp", "`i`"), pytest.approx(1 / 3), None, None),
+        (call("stddev", "`i`"), pytest.approx(math.sqrt(1 / 3)), None, None),
+        (call("stddev_pop", "`i`"), pytest.approx(math.sqrt(2) / 3), None, None),
+        (call("collect_list", "`s`"), ("a", "a", "b"), (), ()),
+        (call("collect_set", "`s`"), ("a", "b"), (), ()),
+        (call("approx_count_distinct", "`s`"), 2, 0, 0),
+        (call("min_by", "`s`", "`i`"), "b", None, None),
+        (call("max_by", "`s`", "`i`"), "a", None, None),
+        (call("max_by", "`i`", "`d`"), None, None, None),
+        (call("percentile", "`i`", "0.25"), 1.5, None, None),
+        (call("percentile", "`i`", "array(0, 1)"), (1.0, 2.0), None, None),
+        (call("median", "`i`"), 2.0, None, None),
+    ],
+)
+def test_an_aggregate_function(aggregate: Any, group: Any, empty: Any, nulls: Any) -> None:
+    assert aggregate(GROUP) == group
+    assert aggregate(EMPTY) == empty
+    assert aggregate(NULLS) == nulls
+
+
+def test_a_sample_of_one_has_no_variance() -> None:
+    assert call("var_samp", "`i`")(GROUP[:1]) is None
+    assert call("var_pop", "`i`")(GROUP[:1]) == 0.0
+
+
+def test_nan_is_the_greatest() -> None:
+    rows = [((None, None, value, None, None, None), 1) for value in (NAN, 1.0, math.inf)]
+    assert call("max", "`f`")(rows) is NAN
+    assert call("min", "`f`")(rows) == 1.0
+
+
+def test_a_function_may_be_written_as_an_expression_around_aggregates() -> None:
+    assert call("partial", "SUM(CASE WHEN `i` > 1 THEN `i` ELSE 0L END)", template="{0}")(GROUP) == 4
+    assert call("partial", "CAST(SUM(`d` * 2L) AS DECIMAL(38,2))", template="{0}")(GROUP) == Decimal("6.02")
+    assert call("partial", "MAX(`i`) - MIN(`i`)", template="{0}")(GROUP) == 1
+    assert call("partial", "MAX(`i`) - MIN(`i`)", template="{0}")(EMPTY) is None
+
+
+def test_a_fraction_may_stand_before_the_ordered_argument() -> None:
+    within = call("percentile_cont", "`i`", template="percentile_cont(0.25) WITHIN GROUP (ORDER BY {0})")
+    assert within(GROUP) == 1.5
+
+
+def test_an_unknown_aggregate_is_refused() -> None:
+    with pytest.raises(CannotEvaluate, match="histogram"):
+        call("histogram_numeric", "`i`", "2")

@@ -1,0 +1,101 @@
+"""Window functions over one partition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from nabla.algebra.evaluator import CannotEvaluate, Slot, compile_window, parse_type
+from nabla.algebra.expressions import Column, Expr, Order, WindowCall
+
+LAYOUT = {"k": Slot(0, parse_type("int")), "v": Slot(1, parse_type("int"))}
+# In the order of k: NULL, 1, 1, 2, 5. The two rows with k = 1 are peers; the total order puts the smaller v first.
+ROWS = [(5, 50), (1, 20), (None, 7), (1, 10), (2, None)]
+
+UP = (Order(Expr("`k`", "int")),)
+DOWN = (Order(Expr("`k`", "int"), ascending=False, nulls_first=False),)
+
+
+def over(text: str, order: tuple[Order, ...] = UP, frame: str = "") -> list[Any]:
+    """The values for NULL, 1 (v 10), 1 (v 20), 2, 5."""
+    call = WindowCall(Column("w#1", "?"), Expr(text, "?"), order, frame)
+    values = compile_window(call, LAYOUT)(ROWS)
+    return [values[i] for i in (2, 3, 1, 4, 0)]
+
+
+ALL_ROWS = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
+SO_FAR = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("row_number()", [1, 2, 3, 4, 5]),
+        ("rank()", [1, 2, 2, 4, 5]),
+        ("dense_rank()", [1, 2, 2, 3, 4]),
+        ("percent_rank()", [0.0, 0.25, 0.25, 0.75, 1.0]),
+        ("cume_dist()", [0.2, 0.6, 0.6, 0.8, 1.0]),
+        ("ntile(2)", [1, 1, 1, 2, 2]),
+        ("ntile(7)", [1, 2, 3, 4, 5]),
+        ("lag(`v`)", [None, 7, 10, 20, None]),
+        ("lag(`v`, 2, -1)", [-1, -1, 7, 10, 20]),
+        ("lead(`v`, 1)", [10, 20, None, 50, None]),
+        ("first_value(`v`)", [7, 7, 7, 7, 7]),
+        ("last_value(`v`)", [7, 20, 20, None, 50]),
+        ("last_value(`v`) IGNORE NULLS", [7, 20, 20, 20, 50]),
+        ("nth_value(`v`, 2)", [None, 10, 10, 10, 10]),
+        ("sum(`v`)", [7, 37, 37, 37, 87]),
+        ("count(*)", [1, 3, 3, 4, 5]),
+        ("count(`v`)", [1, 3, 3, 3, 4]),
+        ("count(`v`) FILTER (WHERE `v` > 7)", [0, 2, 2, 2, 3]),
+        ("avg(`v`)", [7.0, 37 / 3, 37 / 3, 37 / 3, 21.75]),
+        ("min(`v`)", [7, 7, 7, 7, 7]),
+        ("max(`v`)", [7, 20, 20, 20, 50]),
+        ("collect_list(`v`)", [(7,), (7, 10, 20), (7, 10, 20), (7, 10, 20), (7, 10, 20, 50)]),
+    ],
+)
+def test_in_ascending_order_with_the_default_frame(text: str, expected: list[Any]) -> None:
+    assert over(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("frame", "expected"),
+    [
+        (SO_FAR, [7, 17, 37, 37, 87]),
+        ("ROWS UNBOUNDED PRECEDING", [7, 17, 37, 37, 87]),
+        (ALL_ROWS, [87] * 5),
+        ("ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING", [17, 37, 30, 70, 50]),
+        ("ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING", [None, 7, 17, 30, 20]),
+        ("ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING", [80, 70, 50, 50, None]),
+        ("RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW", [7, 37, 37, 37, 87]),
+        ("RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING", [87, 80, 80, 50, 50]),
+        ("RANGE BETWEEN CURRENT ROW AND CURRENT ROW", [7, 30, 30, None, 50]),
+    ],
+)
+def test_a_sum_over_a_frame(frame: str, expected: list[Any]) -> None:
+    assert over("sum(`v`)", UP, frame) == expected
+
+
+def test_without_an_order_the_frame_is_the_partition() -> None:
+    assert over("sum(`v`)", ()) == [87] * 5
+    assert over("rank()", ()) == [1] * 5
+
+
+def test_descending_with_nulls_last_is_the_reverse() -> None:
+    assert over("rank()", DOWN) == [5, 3, 3, 2, 1]
+    assert over("lag(`v`)", DOWN) == [20, None, 10, 50, None]
+
+
+def test_the_total_order_breaks_ties_by_the_row_also_when_descending() -> None:
+    assert over("row_number()", DOWN) == [5, 3, 4, 2, 1]
+
+
+def test_a_range_by_value_is_refused() -> None:
+    with pytest.raises(CannotEvaluate, match="RANGE 1 preceding"):
+        over("sum(`v`)", UP, "RANGE BETWEEN 1 preceding AND CURRENT ROW")
+
+
+def test_an_unknown_window_function_is_refused() -> None:
+    with pytest.raises(CannotEvaluate):
+        over("session_window(`v`)")
