@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
@@ -124,9 +125,9 @@ class Refresh:
         sources = {s: self.source(s, entry, state) for s in view.sources}
         plan = choose(view_facts(view, entry, sources), view.staged, self.mode)
         if plan.mode == "skip":
-            return _report(plan, entry, Applied(), time.perf_counter() - begun, 0)
+            return _report(plan, entry, Applied(), time.perf_counter() - begun, "")
         group = f"nabla-{uuid.uuid4().hex[:8]}"
-        context = self.lake.spark.sparkContext
+        context = self.lake._spark.sparkContext
         context.setJobGroup(group, f"refresh of {name}")
         try:
             result = self._execute(view, plan, sources, entry)
@@ -134,12 +135,12 @@ class Refresh:
             applied = self._apply(view, plan, result, entry)
         except PySparkException as error:
             raise self.lake._translated(error, f'refresh of view "{name}"') from None
-        jobs = len(context.statusTracker().getJobIdsForGroup(group))
-        report = _report(plan, entry, applied, time.perf_counter() - begun, jobs)
+        report = _report(plan, entry, applied, time.perf_counter() - begun, group)
         report = _with_sources(report, {s: src.new for s, src in sources.items()}, applied)
         faults.point("refresh.written")
         self._commit(view, plan, result, entry, state, applied, report, sources)
-        return report
+        jobs = len(context.statusTracker().getJobIdsForGroup(group))
+        return replace(report, seconds=round(time.perf_counter() - begun, 4), jobs=jobs)
 
     def source(self, name: str, entry: Entry, state: LakeState) -> Source:
         return make_source(self.lake, name, state, entry.facts["sources"][name], self._version(name, state))
@@ -282,7 +283,7 @@ def _snapshot(lake: Lake, part: Part) -> Snapshot:
     return lake._log.table(part).snapshot(part.version)
 
 
-def _report(plan: Plan, entry: Entry, applied: Applied, seconds: float, jobs: int) -> ViewReport:
+def _report(plan: Plan, entry: Entry, applied: Applied, seconds: float, group: str) -> ViewReport:
     estimates = {k: e.seconds for k, e in (("incremental", plan.incremental), ("full", plan.full)) if e}
     version = entry.parts["data"].version
     return ViewReport(
@@ -294,14 +295,14 @@ def _report(plan: Plan, entry: Entry, applied: Applied, seconds: float, jobs: in
         round(seconds, 4),
         dict(entry.facts.get("sources", {})),
         version,
-        jobs,
-        estimates,
+        estimates=estimates,
+        job_group=group,
     )
 
 
 def _with_sources(report: ViewReport, sources: dict[str, int], applied: Applied) -> ViewReport:
     moved = bool(applied.adds.get("data") or applied.removes.get("data"))
-    return ViewReport(**{**report.__dict__, "sources": sources, "version": report.version + moved})
+    return replace(report, sources=sources, version=report.version + moved)
 
 
 def _with_upstream(names: Iterable[str], state: LakeState) -> list[str]:
@@ -332,7 +333,7 @@ def _layers(names: list[str], state: LakeState) -> list[list[str]]:
 def run_opaque(lake: Lake, view: View, plan: Plan, sources: Mapping[str, Source]) -> Result:
     """A query that Nabla has no algebra for runs as it was written, on the versions of this refresh."""
     assert view.sql is not None
-    with Workspace(lake.spark.newSession(), lake._log.new_staging()) as workspace:
+    with Workspace(lake._spark.newSession(), lake._log.new_staging()) as workspace:
         for name, source in sources.items():
             source.frame(workspace, At.NEW).createOrReplaceTempView(name)
         frame = workspace.session.sql(view.sql)

@@ -97,6 +97,7 @@ class ViewReport(_Record):
     version: int
     jobs: int = 0
     estimates: dict[str, float] = field(default_factory=dict)
+    job_group: str = ""
 
 
 class RefreshReport(_Table[ViewReport]):

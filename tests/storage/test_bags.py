@@ -9,11 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from hypothesis import given
 from hypothesis import strategies as st
-from storage_oracle import bag, tables, with_counts
+from storage_oracle import bag, some, tables, with_counts
 
 from nabla.storage import bags
 
 
+@some
 @given(tables(max_rows=16), st.lists(st.integers(-2, 2), min_size=16, max_size=16))
 def test_consolidation_sums_equal_rows_and_drops_zeros(drawn: tuple[pa.Table, ...], counts: list[int]) -> None:
     table = with_counts(drawn[0], counts)
@@ -23,6 +24,7 @@ def test_consolidation_sums_equal_rows_and_drops_zeros(drawn: tuple[pa.Table, ..
     assert 0 not in result[bags.N].to_pylist()
 
 
+@some
 @given(tables(number=2), st.lists(st.integers(1, 3), min_size=12, max_size=12))
 def test_subtraction_takes_the_asked_number_of_copies(drawn: tuple[pa.Table, ...], counts: list[int]) -> None:
     table, rows = drawn
@@ -35,6 +37,7 @@ def test_subtraction_takes_the_asked_number_of_copies(drawn: tuple[pa.Table, ...
     assert len(found) == wanted.num_rows
 
 
+@some
 @given(tables(number=2))
 def test_copies_are_counted(drawn: tuple[pa.Table, ...]) -> None:
     table, rows = drawn
@@ -44,12 +47,14 @@ def test_copies_are_counted(drawn: tuple[pa.Table, ...]) -> None:
     assert bag(with_counts(distinct, found.to_pylist())) == Counter({r: n for r, n in bag(table).items() if r in want})
 
 
+@some
 @given(tables())
 def test_a_negated_table_cancels_the_table(drawn: tuple[pa.Table, ...]) -> None:
     table = bags.counted(drawn[0])
     assert bags.consolidate(pa.concat_tables([table, bags.negated(table)])).num_rows == 0
 
 
+@some
 @given(tables(number=2))
 def test_slices_and_chunks_do_not_matter(drawn: tuple[pa.Table, ...]) -> None:
     whole = bags.counted(pa.concat_tables([drawn[0], drawn[1], drawn[0].slice(1)]))

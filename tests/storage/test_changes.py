@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 from delta_foreign import allow, commit_file, delete_by_vector
 from deltalake import CommitProperties, DeltaTable, Schema, write_deltalake
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
-from storage_oracle import bag
+from storage_oracle import bag, few
 
 from nabla.errors import NablaError
 from nabla.storage import bags, changes, files, reading, schemas
@@ -75,7 +75,7 @@ def perform(folder: str, operation: str, pairs: list[tuple[int | None, str | Non
         table.alter.set_table_properties({"delta.logRetentionDuration": "interval 30 days"})
 
 
-@settings(max_examples=15)
+@few
 @example([("append", [(1, "a")]), ("optimize", []), ("delete", []), ("restore", [])])
 @given(st.lists(operations, min_size=1, max_size=5))
 def test_any_writers_change_is_the_difference_of_the_rows(steps: list[tuple[str, list[Any]]]) -> None:

@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import Schema, write_deltalake
-from hypothesis import given, settings
-from storage_oracle import tables
+from hypothesis import given
+from storage_oracle import few, tables
 
 from nabla.storage import files, reading
 from nabla.storage.files import DataFile
@@ -40,7 +40,7 @@ def _order(value: Any) -> Any:
     return (math.isnan(value), value) if isinstance(value, float) else value
 
 
-@settings(max_examples=60)
+@few
 @given(tables())
 def test_bounds_from_footers_and_logs_hold(drawn: tuple[pa.Table, ...]) -> None:
     (table,) = drawn
@@ -54,7 +54,7 @@ def test_bounds_from_footers_and_logs_hold(drawn: tuple[pa.Table, ...]) -> None:
         assert sum(file.rows for file in written) == table.num_rows
 
 
-@settings(max_examples=40)
+@few
 @given(tables())
 def test_bounds_of_other_writers_hold(drawn: tuple[pa.Table, ...]) -> None:
     (table,) = drawn
@@ -65,6 +65,7 @@ def test_bounds_of_other_writers_hold(drawn: tuple[pa.Table, ...]) -> None:
             check(file, reading.read_file(snapshot, file))
 
 
+@few
 @given(tables())
 def test_a_described_file_survives_json(drawn: tuple[pa.Table, ...]) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from nabla.storage import changes, files, reading
 from nabla.storage.catalog import Entry, Part
 from nabla.storage.changes import between, signed
 from nabla.storage.lakelog import STAGING, LakeLog
+from nabla.storage.table import StoredTable
 from nabla.storage.vacuum import vacuum
 
 
@@ -44,8 +46,6 @@ def make_old(path: str, seconds: float = 3600) -> None:
 
 
 def _backdate(path: str, seconds: float) -> None:
-    import re
-
     text = Path(path).read_text()
     Path(path).write_text(
         re.sub(r'"timestamp":(\d+)', lambda m: f'"timestamp":{int(m[1]) - int(seconds * 1000)}', text)
@@ -54,14 +54,18 @@ def _backdate(path: str, seconds: float) -> None:
 
 
 def readable(lake: LakeLog, part: Part) -> list[int]:
-    found = []
-    for version in range(part.version + 1):
-        try:
-            LakeLog.open(lake.path).table(part).snapshot(version)
-            found.append(version)
-        except NablaError as error:
-            assert error.code == "NABLA_VERSION_GONE"
-    return found
+    return [
+        version for version in range(part.version + 1) if _is_readable(LakeLog.open(lake.path).table(part), version)
+    ]
+
+
+def _is_readable(table: StoredTable, version: int) -> bool:
+    try:
+        return table.snapshot(version).version == version
+    except NablaError as error:
+        if error.code != "NABLA_VERSION_GONE":
+            raise
+        return False
 
 
 def test_only_the_current_version_is_kept_unless_asked(lake: LakeLog) -> None:
@@ -105,11 +109,11 @@ def test_a_dry_run_deletes_nothing(lake: LakeLog) -> None:
 def test_files_that_were_never_committed_go_when_they_are_old(lake: LakeLog) -> None:
     part = data(lake)
     (orphan,) = files.write(lake.folder(part), rows(99))
-    path = os.path.join(lake.folder(part), orphan.path)
+    path = os.path.join(part.path, orphan.path)
     assert path not in vacuum(lake, {}, grace=3600).paths
     make_old(lake.folder(part))
-    assert os.path.relpath(path, lake.path) in vacuum(lake, {}, grace=1800).paths
-    assert not os.path.exists(path)
+    assert path in vacuum(lake, {}, grace=1800).paths
+    assert not os.path.exists(os.path.join(lake.path, path))
 
 
 def test_folders_of_dropped_and_never_committed_objects_go(lake: LakeLog) -> None:
@@ -123,6 +127,15 @@ def test_folders_of_dropped_and_never_committed_objects_go(lake: LakeLog) -> Non
     assert not any(map(os.path.exists, [*dropped, orphan, staging]))
     assert os.path.isdir(os.path.join(lake.path, STAGING))
     assert lake_story.content(lake, data(lake)) == {(3,): 1, (4,): 1, (1,): 1}
+
+
+def test_folders_that_the_lake_did_not_make_stay(lake: LakeLog) -> None:
+    for place in ("tables/notes", "_nabla/staging/notes", "mine"):
+        os.makedirs(os.path.join(lake.path, place))
+    vacuum(lake, {}, grace=0)
+    assert all(
+        os.path.isdir(os.path.join(lake.path, place)) for place in ("tables/notes", "_nabla/staging/notes", "mine")
+    )
 
 
 def test_an_object_dropped_a_moment_ago_can_still_be_read(lake: LakeLog) -> None:

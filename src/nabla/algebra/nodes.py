@@ -177,6 +177,10 @@ class Join(Node):
             right = tuple(replace(c, nullable=True) for c in right)
         return left + right
 
+    @cached_property
+    def signed(self) -> bool:
+        return self.left.signed or (self.right.signed and self.kind not in ("semi", "anti"))
+
 
 @dataclass(frozen=True)
 class UnionAll(Node):

@@ -176,7 +176,7 @@ def explain(
     if as_json:
         print_json(explanation.to_dict())
     else:
-        out().print(str(explanation), markup=False)
+        out().print(str(explanation), markup=False, soft_wrap=True)
 
 
 @app.command()

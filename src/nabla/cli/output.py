@@ -12,10 +12,10 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TextIO, TypeVar
 
 import typer
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.markup import escape
 from rich.table import Table
 
@@ -28,11 +28,15 @@ MODE_STYLES = {"skip": "dim", "incremental": "green", "full": "yellow", "build":
 
 def out() -> Console:
     """Standard output, as wide as it takes where nobody watches: programs do not want lines broken."""
-    return Console(soft_wrap=not sys.stdout.isatty(), highlight=False)
+    return Console(highlight=False, width=_width(sys.stdout))
 
 
 def err() -> Console:
-    return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+    return Console(stderr=True, highlight=False, width=_width(sys.stderr))
+
+
+def _width(stream: TextIO) -> int | None:
+    return None if stream.isatty() or "COLUMNS" in os.environ else 1000
 
 
 @contextmanager
@@ -119,11 +123,17 @@ def jsonable(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
-def table(headers: Sequence[str], rows: Iterable[Sequence[object]], numbers: Sequence[str] = ()) -> Table:
-    """A plain table; the columns named in `numbers` are aligned right."""
-    grid = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2))
+def table(
+    headers: Sequence[str], rows: Iterable[Sequence[object]], numbers: Sequence[str] = (), tail: str = ""
+) -> Table:
+    """A plain table; the columns named in `numbers` are aligned right, the one named `tail` is cut where it is too long."""
+    grid = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
     for header in headers:
-        grid.add_column(header, justify="right" if header in numbers else "left", overflow="fold")
+        side: JustifyMethod = "right" if header in numbers else "left"
+        if header == tail:
+            grid.add_column(header, overflow="ellipsis", no_wrap=True)
+        else:
+            grid.add_column(header, justify=side, overflow="fold", min_width=len(header))
     for row in rows:
         grid.add_row(*(cell(value) for value in row))
     return grid
@@ -138,6 +148,8 @@ def cell(value: object) -> str:
         return f"{value:,}"
     if isinstance(value, float):
         return f"{value:,.2f}"
+    if isinstance(value, datetime.datetime):
+        return value.isoformat(sep=" ", timespec="seconds")
     return escape(str(value))
 
 

@@ -47,7 +47,7 @@ def _views(rows: Sequence[Line]) -> None:
         out().print("no views")
         return
     headers = ("view", "mode", "inserted", "deleted", "seconds", "reason")
-    grid = table(headers, [], numbers=("inserted", "deleted", "seconds"))
+    grid = table(headers, [], numbers=("inserted", "deleted", "seconds"), tail="reason")
     for name, mode, reason, inserted, deleted, seconds in rows:
         grid.add_row(cell(name), mode_cell(mode), cell(inserted), cell(deleted), cell(seconds), cell(reason))
     out().print(grid)

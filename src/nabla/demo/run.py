@@ -135,7 +135,7 @@ def _introduce(lake: Lake, seconds: float) -> None:
 
 
 def _show(result: RoundResult) -> None:
-    grid = table(HEADERS, [], numbers=("+", "-", "seconds", "recompute"))
+    grid = table(HEADERS, [], numbers=("+", "-", "seconds", "recompute"), tail="how")
     for v in result.views:
         numbers = (cell(v.inserted), cell(v.deleted), cell(v.seconds), cell(v.recompute))
         grid.add_row(cell(v.view), mode_cell(v.mode), *numbers, cell(v.how))

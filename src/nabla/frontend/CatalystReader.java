@@ -1,5 +1,4 @@
 import java.util.*;
-import org.apache.spark.api.python.PythonFunction;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.expressions.*;
@@ -8,10 +7,12 @@ import org.apache.spark.sql.catalyst.plans.JoinType;
 import org.apache.spark.sql.catalyst.plans.logical.*;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.Origin;
+import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.types.*;
 import scala.Function1;
 import scala.Option;
 import scala.Product;
+import scala.Tuple2;
 import scala.collection.Iterator;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
@@ -20,15 +21,83 @@ import scala.runtime.AbstractPartialFunction;
 /**
  * Reads a whole Catalyst plan in one call: Python gets it as JSON instead of asking for every node through py4j, which costs
  * seconds a query. Compiled at run time by Janino, the compiler that Spark itself uses for generated code; so this is Java
- * without lambdas and with erased generics. It holds no knowledge of any operator or function: that is in Python.
+ * without lambdas and with erased generics. It knows no operator and no function: what they mean is said in Python.
  */
 public class CatalystReader {
-    /** Marks the name of a stand-in; what follows is its SQL with a hole for every argument. */
+    /** Begins the name of a stand-in; the class of the function and its SQL with a hole for each argument follow. */
     private static final String STANDIN = "nabla:";
 
     /** Leaves that hold their rows, or refer to another part of the same plan. */
     private static final List CONSTANT = Arrays.asList(new Object[] {
         "LocalRelation", "OneRowRelation", "Range", "ResolvedInlineTable", "CTERelationRef", "UnionLoopRef"});
+
+    private final SqlTemplates templates;
+    private final Set printedByPython;
+
+    public CatalystReader(SparkSession session, Collection printedByPython) {
+        this.templates = new SqlTemplates(session);
+        this.printedByPython = new HashSet(printedByPython);
+    }
+
+    // ---------------------------------------------------------------- what a plan reads
+
+    /** The tables that a plan reads, and what it reads that is no table: [table or null, name or null, text, line]. */
+    public String sources(LogicalPlan plan, Set tables) throws Exception {
+        List found = new ArrayList();
+        visit(plan, tables, found);
+        return json(found);
+    }
+
+    private boolean visit(LogicalPlan plan, Set tables, List found) {
+        if (plan instanceof View && tables.contains(viewName((View) plan))) {
+            return found.add(source(viewName((View) plan), null, plan));
+        }
+        boolean reads = false;
+        List inner = new ArrayList();
+        for (Iterator i = plan.subqueries().iterator(); i.hasNext();) reads |= visit((LogicalPlan) i.next(), tables, inner);
+        for (Iterator i = plan.children().iterator(); i.hasNext();) reads |= visit((LogicalPlan) i.next(), tables, inner);
+        if (plan instanceof View && !reads) {
+            found.add(source(null, viewName((View) plan), plan));
+        } else if (plan.children().isEmpty() && !CONSTANT.contains(simpleName(plan))) {
+            found.add(source(null, relationName(plan), plan));
+        } else {
+            found.addAll(inner);
+        }
+        return reads;
+    }
+
+    private List source(String table, String name, LogicalPlan plan) {
+        return Arrays.asList(new Object[] {table, name, plan.simpleString(5), plan.origin().line().getOrElse(null)});
+    }
+
+    private String relationName(LogicalPlan plan) {
+        for (int i = 0; i < plan.productArity(); i++) {
+            Object part = plan.productElement(i);
+            if (part instanceof Option && ((Option) part).isDefined()) part = ((Option) part).get();
+            if (part instanceof CatalogTable) return ((CatalogTable) part).identifier().unquotedString();
+        }
+        return null;
+    }
+
+    /** The columns of a plan's result. */
+    public String columns(LogicalPlan plan) throws Exception {
+        return json(values(plan.output()));
+    }
+
+    /** The Python UDFs of a plan. */
+    public List pythonFunctions(LogicalPlan plan) {
+        final List found = new ArrayList();
+        plan.transformAllExpressionsWithSubqueries(new AbstractPartialFunction() {
+            public boolean isDefinedAt(Object e) {
+                return false;
+            }
+            public Object applyOrElse(Object e, Function1 otherwise) {
+                if (e instanceof PythonUDF) found.add(e);
+                return otherwise.apply(e);
+            }
+        });
+        return found;
+    }
 
     // ---------------------------------------------------------------- rewriting
 
@@ -49,14 +118,16 @@ public class CatalystReader {
     }
 
     private Expression standIn(Expression e) {
-        Seq arguments = parameters((InheritAnalysisRules) e);
-        String sql = ((InheritAnalysisRules) e).makeSQLString(holeNames(arguments.size()));
+        InheritAnalysisRules function = (InheritAnalysisRules) e;
+        Seq arguments = arguments(function);
+        if (!templates.isFaithful(function, arguments)) return function.child();
+        String name = STANDIN + simpleName(e) + ":" + function.makeSQLString(SqlTemplates.holeNames(arguments.size()));
         ExprId id = NamedExpression$.MODULE$.newExprId();
-        return new PythonUDF(STANDIN + sql, null, e.dataType(), arguments, 100, e.deterministic(), id);
+        return new PythonUDF(name, null, e.dataType(), arguments, 100, e.deterministic(), id);
     }
 
     /** The arguments, with the columns that the analyzer renamed in the replacement alone (a self-join of a DataFrame). */
-    private Seq parameters(InheritAnalysisRules e) {
+    private Seq arguments(InheritAnalysisRules e) {
         Map current = new HashMap();
         Set ids = new HashSet();
         for (Iterator i = ((Expression) e).references().iterator(); i.hasNext();) {
@@ -100,7 +171,7 @@ public class CatalystReader {
         });
     }
 
-    /** The rules in turn, then the same for the subqueries that are left, then `after` until nothing changes. */
+    /** The rules in turn, then the same for the subqueries that are left, then `after`, and `shape` until nothing changes. */
     public LogicalPlan normalize(LogicalPlan plan, final List before, final List after, final List shape) {
         plan = apply(plan, before);
         plan = (LogicalPlan) plan.transformAllExpressions(new AbstractPartialFunction() {
@@ -127,78 +198,10 @@ public class CatalystReader {
         return plan;
     }
 
-    /** The names of all functions that Spark SQL knows without anybody having registered them. */
-    public String functions() {
-        return org.apache.spark.sql.catalyst.analysis.FunctionRegistry$.MODULE$.expressions().keysIterator().mkString(" ");
-    }
-
-    /** The tables that a plan reads, and what it reads that is no table: [table or null, name or null, text, line]. */
-    public String sources(LogicalPlan plan, Set tables) throws Exception {
-        List found = new ArrayList();
-        visit(plan, tables, found);
-        return json(found);
-    }
-
-    private boolean visit(LogicalPlan plan, Set tables, List found) {
-        boolean reads = false;
-        List inner = new ArrayList();
-        if (plan instanceof View && tables.contains(viewName((View) plan))) {
-            return found.add(source(viewName((View) plan), null, plan));
-        }
-        for (Iterator i = plan.subqueries().iterator(); i.hasNext();) reads |= visit((LogicalPlan) i.next(), tables, inner);
-        for (Iterator i = plan.children().iterator(); i.hasNext();) reads |= visit((LogicalPlan) i.next(), tables, inner);
-        if (plan instanceof View && !reads) {
-            found.add(source(null, viewName((View) plan), plan));
-        } else if (plan.children().isEmpty() && !CONSTANT.contains(simpleName(plan))) {
-            found.add(source(null, relationName(plan), plan));
-        } else {
-            found.addAll(inner);
-        }
-        return reads;
-    }
-
-    private List source(String table, String name, LogicalPlan plan) {
-        return Arrays.asList(new Object[] {table, name, plan.simpleString(5), plan.origin().line().getOrElse(null)});
-    }
-
-    private String relationName(LogicalPlan plan) {
-        for (int i = 0; i < plan.productArity(); i++) {
-            Object part = plan.productElement(i);
-            if (part instanceof Option && ((Option) part).isDefined()) part = ((Option) part).get();
-            if (part instanceof CatalogTable) return ((CatalogTable) part).identifier().unquotedString();
-        }
-        return null;
-    }
-
-    /** The columns of a plan's result. */
-    public String columns(LogicalPlan plan) throws Exception {
-        return json(values(plan.output()));
-    }
-
-    /** The Python UDFs of a plan. */
-    public List pythonFunctions(LogicalPlan plan) {
-        final List found = new ArrayList();
-        plan.transformAllExpressionsWithSubqueries(new AbstractPartialFunction() {
-            public boolean isDefinedAt(Object e) {
-                if (e instanceof PythonUDF && ((PythonUDF) e).func() != null) found.add(e);
-                return false;
-            }
-            public Object applyOrElse(Object e, Function1 otherwise) {
-                isDefinedAt(e);
-                return otherwise.apply(e);
-            }
-        });
-        return found;
-    }
-
     // ---------------------------------------------------------------- reading
 
     public String read(LogicalPlan plan) throws Exception {
         return json(operator(plan));
-    }
-
-    private static String json(Object data) throws Exception {
-        return new com.fasterxml.jackson.databind.ObjectMapper().writeValueAsString(data);
     }
 
     private Map operator(LogicalPlan plan) {
@@ -210,27 +213,15 @@ public class CatalystReader {
             node.put("position", origin.startPosition().getOrElse(null));
         }
         node.put("output", values(plan.output()));
-        node.put("children", values(plan.children()));
-        node.put("fields", plan.children().isEmpty() ? leaf(plan) : fields(plan, plan.children()));
+        // A table is a table; what it is made of does not matter.
+        boolean leaf = plan instanceof View || plan.children().isEmpty();
+        node.put("children", leaf ? new ArrayList() : values(plan.children()));
+        node.put("fields", plan instanceof LocalRelation ? rows((LocalRelation) plan) : fields(plan, plan.children()));
         if (plan.maxRows().isDefined()) node.put("max_rows", plan.maxRows().get());
         return node;
     }
 
-    /** Leaves hold files and data, so no more is read of them than is asked for. */
-    private Map leaf(LogicalPlan plan) {
-        Map map = new LinkedHashMap();
-        if (plan instanceof LocalRelation) {
-            map.put("rows", rows((LocalRelation) plan));
-        } else if (plan.getClass().getSimpleName().equals("ResolvedInlineTable")
-                || plan instanceof org.apache.spark.sql.catalyst.plans.logical.Range) {
-            return fields(plan, plan.children());
-        } else {
-            map.put("text", plan.simpleString(5));
-        }
-        return map;
-    }
-
-    private List rows(LocalRelation relation) {
+    private Map rows(LocalRelation relation) {
         List rows = new ArrayList();
         for (Iterator i = relation.data().iterator(); i.hasNext();) {
             InternalRow row = (InternalRow) i.next();
@@ -241,17 +232,17 @@ public class CatalystReader {
             }
             rows.add(values);
         }
-        return rows;
+        return Collections.singletonMap("rows", rows);
     }
 
     private Map expression(Expression e) {
         Map node = new LinkedHashMap();
         node.put("expression", simpleName(e));
         try {
-            node.put("type", typeName(e.dataType()));
+            node.put("type", SqlTemplates.typeName(e.dataType()));
             node.put("nullable", Boolean.valueOf(e.nullable()));
-        } catch (Throwable unknown) {
-            // A window's frame or an argument list has no type.
+        } catch (Throwable none) {
+            // The frame of a window has no type.
         }
         if (!e.deterministic()) node.put("deterministic", Boolean.FALSE);
         if (e instanceof NamedExpression && e.resolved()) {
@@ -260,19 +251,20 @@ public class CatalystReader {
             if (((NamedExpression) e).metadata().contains("spark.sessionWindow")) node.put("session_window", Boolean.TRUE);
         }
         if (e instanceof Attribute) return node;
-        Seq children = e.children();
-        if (e instanceof InheritAnalysisRules) {
-            children = parameters((InheritAnalysisRules) e);
-            node.put("sql", ((InheritAnalysisRules) e).makeSQLString(holeNames(children.size())));
-        } else if (e instanceof PythonUDF && ((PythonUDF) e).name().startsWith(STANDIN)) {
-            node.put("sql", ((PythonUDF) e).name().substring(STANDIN.length()));
-        } else {
-            node.put("sql", template(e, children));
+        if (e instanceof PythonUDF && ((PythonUDF) e).name().startsWith(STANDIN)) {
+            String[] parts = ((PythonUDF) e).name().split(":", 3);
+            node.put("expression", parts[1]);
+            node.put("sql", parts[2]);
+        } else if (e instanceof Literal) {
+            node.put("sql", e.sql());
+        } else if (!printedByPython.contains(simpleName(e))) {
+            String sql = templates.of(e);
+            if (sql == null && e instanceof RuntimeReplaceable) return expression(((RuntimeReplaceable) e).replacement());
+            node.put("sql", sql);
         }
         node.put("function", e.prettyName());
-        node.put("children", values(children));
+        node.put("children", values(e.children()));
         node.put("fields", fields(e, e.children()));
-        if (e instanceof NonSQLExpression) node.put("no_sql", Boolean.TRUE);
         if (e instanceof PlanExpression) node.put("plan", operator((LogicalPlan) ((PlanExpression) e).plan()));
         if (e instanceof PivotFirst) node.put("pivot_values", pivotValues((PivotFirst) e));
         return node;
@@ -286,39 +278,14 @@ public class CatalystReader {
         return values;
     }
 
-    /** The SQL of an expression with holes for its children; null where an expression cannot live without its own children. */
-    private String template(Expression e, Seq children) {
-        try {
-            if (children.isEmpty()) return e.sql();
-            Expression hollow = (Expression) e.withNewChildren(holes(children));
-            return e instanceof AggregateFunction ? ((AggregateFunction) hollow).sql(false) : hollow.sql();
-        } catch (Throwable bound) {
-            return null;
-        }
-    }
-
-    private Seq holes(Seq children) {
-        List holes = new ArrayList();
-        for (int i = 0; i < children.size(); i++) {
-            Expression child = (Expression) children.apply(i);
-            ExprId id = NamedExpression$.MODULE$.newExprId();
-            holes.add(new AttributeReference("{" + i + "}", child.dataType(), child.nullable(), Metadata.empty(), id, seq(new ArrayList())));
-        }
-        return seq(holes);
-    }
-
-    private Seq holeNames(int count) {
-        List names = new ArrayList();
-        for (int i = 0; i < count; i++) names.add("`{" + i + "}`");
-        return seq(names);
-    }
-
     /** The constructor's parameters, children aside. */
     private Map fields(Product node, Seq children) {
         Map map = new LinkedHashMap();
         for (int i = 0; i < node.productArity(); i++) {
             Object value = node.productElement(i);
-            if (!(value instanceof LogicalPlan) && !children.contains(value)) map.put(node.productElementName(i), value(value));
+            if (!(value instanceof LogicalPlan) && !children.contains(value) && !children.equals(value)) {
+                map.put(node.productElementName(i), value(value));
+            }
         }
         return map;
     }
@@ -333,7 +300,8 @@ public class CatalystReader {
         if (o instanceof Option) return ((Option) o).isEmpty() ? null : value(((Option) o).get());
         if (o instanceof Expression) return expression((Expression) o);
         if (o instanceof LogicalPlan) return operator((LogicalPlan) o);
-        if (o instanceof DataType) return typeName((DataType) o);
+        if (o instanceof DataType) return SqlTemplates.typeName((DataType) o);
+        if (o instanceof scala.collection.Map) return entries((scala.collection.Map) o);
         if (o instanceof scala.collection.Iterable) return values((scala.collection.Iterable) o);
         if (o instanceof ExprId) return Long.valueOf(((ExprId) o).id());
         if (o instanceof CatalogTable) return ((CatalogTable) o).identifier().unquotedString();
@@ -346,6 +314,15 @@ public class CatalystReader {
         return o instanceof Product && ((Product) o).productArity() == 0 ? simpleName(o) : String.valueOf(o);
     }
 
+    private static Map entries(scala.collection.Map map) {
+        Map entries = new LinkedHashMap();
+        for (Iterator i = map.iterator(); i.hasNext();) {
+            Tuple2 entry = (Tuple2) i.next();
+            entries.put(String.valueOf(entry._1()), String.valueOf(entry._2()));
+        }
+        return entries;
+    }
+
     private static String viewName(View view) {
         return view.desc().identifier().unquotedString().toLowerCase(Locale.ROOT);
     }
@@ -354,23 +331,11 @@ public class CatalystReader {
         return o.getClass().getSimpleName().replace("$", "");
     }
 
-    /** A type as DDL; only Spark's long form quotes the names of fields. */
-    private static String typeName(DataType type) {
-        return plain(type) ? type.catalogString() : type.sql();
-    }
-
-    private static boolean plain(DataType type) {
-        if (type instanceof ArrayType) return plain(((ArrayType) type).elementType());
-        if (type instanceof MapType) return plain(((MapType) type).keyType()) && plain(((MapType) type).valueType());
-        if (!(type instanceof StructType)) return true;
-        StructField[] all = ((StructType) type).fields();
-        for (int i = 0; i < all.length; i++) {
-            if (!all[i].name().matches("[A-Za-z_][A-Za-z0-9_]*") || !plain(all[i].dataType())) return false;
-        }
-        return true;
-    }
-
     private static Seq seq(List items) {
         return CollectionConverters.asScala(items).toSeq();
+    }
+
+    private static String json(Object data) throws Exception {
+        return new com.fasterxml.jackson.databind.ObjectMapper().writeValueAsString(data);
     }
 }

@@ -33,6 +33,10 @@ _BOUNDS = {
     "CurrentRow": "CURRENT ROW",
 }
 
+# What is printed here, so that Spark need not be asked for it.
+PRINTED = _FRAMELESS | _BOUNDS.keys() | {"NthValue", "WindowExpression", "WindowSpecDefinition", "SpecifiedWindowFrame"}
+PRINTED |= {"SortOrder", "ListAgg", "Mode", "First", "Last", "HyperLogLogPlusPlus", "PivotFirst"}
+
 
 def call(p: Printer, e: Expression, column: Column) -> Call:
     """An AggregateExpression as the call that defines `column`."""
@@ -49,18 +53,20 @@ def call(p: Printer, e: Expression, column: Column) -> Call:
 def _template(function: Expression, name: str, distinct: bool) -> str:
     """How the call is written where `name(arguments)` does not say it all."""
     word, fields = "DISTINCT " if distinct else "", function.fields
-    if function.kind == "ListAgg" and fields["orderExpressions"]:
+    if function.kind == "ListAgg" and fields.get("orderExpressions"):
         order = ", ".join(f"{{{i}}} {_direction(o)}" for i, o in enumerate(fields["orderExpressions"], start=2))
         return f"{name}({word}{{0}}, {{1}}) WITHIN GROUP (ORDER BY {order})"
     if function.kind == "Mode" and fields["reverseOpt"] is not None:
         # Spark's own text has the direction the wrong way round.
         return f"mode() WITHIN GROUP (ORDER BY {{0}}{'' if fields['reverseOpt'] else ' DESC'})"
-    if function.kind in ("First", "Last", "AnyValue") and fields["ignoreNulls"]:
+    if function.kind in ("First", "Last") and fields["ignoreNulls"]:
         return f"{name}({word}{{0}}, true)"
     if function.kind == "HyperLogLogPlusPlus" and fields["relativeSD"] != 0.05:
         return f"{name}({word}{{0}}, {fields['relativeSD']})"
+    if function.kind in PRINTED:
+        return ""
     if function.sql is None:
-        raise Unsupported(f"the aggregate function {name}")
+        raise Unsupported(f"the aggregate function {name}, which Spark cannot print as SQL that means the same,")
     if "WITHIN GROUP" not in function.sql:
         return ""
     return re.sub(r"`(\{\d+\})`", r"\1", function.sql)

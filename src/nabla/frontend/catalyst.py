@@ -21,7 +21,7 @@ from nabla.errors import NablaError
 from nabla.frontend import tree
 from nabla.frontend.expressions import Unsupported
 from nabla.frontend.failures import quiet, translated, unknown_table
-from nabla.frontend.jvm import Catalyst, Source, catalyst, register_python_functions
+from nabla.frontend.jvm import Query, Source
 from nabla.frontend.operators import OPERATORS
 from nabla.frontend.prune import pruned
 from nabla.frontend.scope import Names, Relation
@@ -51,19 +51,17 @@ def define(session: SparkSession, query: str | DataFrame, tables: Collection[str
     """Reads a query over the lake's tables, each of which is a temporary view of the session under its own name."""
     _refuse_connect(session, query)
     sql = query.strip().rstrip(";").rstrip() if isinstance(query, str) else None
-    spark = catalyst(session)
-    analyzed = _analyzed(session, query if sql is None else sql, tables)
-    if analyzed.isStreaming():
+    resolved = Query(session, _analyzed(session, query if sql is None else sql, tables), tables)
+    if resolved.plan.isStreaming():
         raise NablaError("NABLA_STREAMING", f"the query of view {view} reads a stream", remedy="Read a table of the lake.")
-    columns = spark.columns(analyzed)
-    _refuse_duplicates(columns)
-    read = _tables_read(spark.sources(analyzed, tables), tables)
+    _refuse_duplicates(resolved.columns)
+    read = _tables_read(resolved.sources, tables)
     notes: list[Note] = []
     try:
-        plan = _walked(session, analyzed, tables, columns, notes)
+        plan = _walked(resolved, notes)
     except Unsupported as refusal:
-        plan = _opaque(refusal, sql, read, columns, view)
-    return Definition(plan, tuple(c.name for c in columns), sql, tuple(notes))
+        plan = _opaque(refusal, sql, read, resolved.columns, view)
+    return Definition(plan, tuple(c.name for c in resolved.columns), sql, tuple(notes))
 
 
 def _refuse_connect(session: Any, query: Any) -> None:
@@ -128,15 +126,12 @@ def _tables_read(sources: list[Source], tables: Collection[str]) -> tuple[str, .
     return tuple(sorted(set(read)))
 
 
-def _walked(
-    session: SparkSession, analyzed: Any, tables: Collection[str], columns: list[tree.Expression], notes: list[Note]
-) -> Node:
-    spark = catalyst(session)
-    udfs = register_python_functions(session, analyzed)
-    root = _normalized(spark, analyzed, tables)
-    walker = Walker(OPERATORS, {t.lower(): t for t in tables}, spark.functions, udfs)
+def _walked(query: Query, notes: list[Note]) -> Node:
+    udfs = query.register_python_functions()
+    root = _normalized(query)
+    walker = Walker(OPERATORS, {t.lower(): t for t in query.tables}, udfs)
     try:
-        plan = pruned(_finished(walker.names, walker.walk(root), columns))
+        plan = pruned(_finished(walker.names, walker.walk(root), query.columns))
     except MalformedPlan as error:
         raise Unsupported(f"a shape that the algebra refuses ({error})") from error
     if udfs:
@@ -146,9 +141,9 @@ def _walked(
     return plan
 
 
-def _normalized(spark: Catalyst, analyzed: Any, tables: Collection[str]) -> tree.Operator:
+def _normalized(query: Query) -> tree.Operator:
     try:
-        return spark.read(spark.normalized(analyzed, tables))
+        return query.normalized()
     except (PySparkException, Py4JError) as error:
         raise Unsupported(f"a query that Spark's rules cannot normalise ({str(error).splitlines()[0]})") from error
 

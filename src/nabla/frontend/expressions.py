@@ -16,18 +16,14 @@ from nabla.algebra.expressions import Column, Expr, Order, equal, quote
 from nabla.frontend.tree import Expression
 
 _HOLE = re.compile(r"`\{(\d+)\}`")
-_CALL = re.compile(r"([A-Za-z_]\w*)\(")
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 
-# Catalyst takes these for deterministic because they are constant during one query; a view outlives the query.
+# Catalyst takes these for deterministic, mostly because they are constant during one query; a view outlives the query.
 _CHANGEABLE = frozenset(
     "CurrentDate CurrentTimestamp CurrentTime Now LocalTimestamp CurrentBatchTimestamp CurrentTimeZone CurrentUser "
     "SessionUser CurrentDatabase CurrentCatalog CurrentPath InputFileName InputFileBlockStart InputFileBlockLength "
-    "VariableReference".split()
+    "VariableReference AesEncrypt".split()
 )
-
-# Syntax that looks like a call without being a function of the registry.
-_CALL_SYNTAX = frozenset({"cast", "try_cast", "extract", "trim", "interval", "if", "array", "map", "struct"})
 
 
 class Unsupported(Exception):
@@ -41,12 +37,11 @@ class Unsupported(Exception):
 
 @dataclass(frozen=True)
 class Printer:
-    """Prints the expressions of one operator. `functions` are the names that Spark SQL knows; the rest tells, by the numbers
-    that Catalyst gave them, how to write the attributes that the operator sees, Python functions, the scalar subqueries
-    that have become columns, and aggregate functions; `variables` numbers those of lambdas as they come up."""
+    """Prints the expressions of one operator. It knows, by the numbers that Catalyst gave them, how to write the attributes
+    that the operator sees, Python functions, the scalar subqueries that have become columns, and aggregate functions;
+    `variables` numbers those of lambdas as they come up."""
 
     columns: Mapping[int, Column]
-    functions: frozenset[str]
     udfs: Mapping[int, str]
     subqueries: Mapping[int, Column] = field(default_factory=dict)
     calls: Mapping[int, Expr] = field(default_factory=dict)
@@ -81,26 +76,19 @@ class Printer:
         )
 
     def text(self, e: Expression) -> str:
-        if e.kind in _PRINTERS:
-            return _PRINTERS[e.kind](self, e)
+        if e.kind in PRINTERS:
+            return PRINTERS[e.kind](self, e)
         return self.filled(e)
 
     def filled(self, e: Expression) -> str:
         """The text that Spark has for it, its children put into the holes."""
-        if e.sql is None or (e.extra.get("no_sql") and e.kind not in _PRINTERS):
-            raise Unsupported(f"{e.function or e.kind}, which Spark cannot print as SQL,")
-        call = _CALL.match(e.sql)
-        if call and call[1].lower() not in self.functions | _CALL_SYNTAX:
-            raise Unsupported(f"{call[1]}, which is no function of Spark SQL,")
-        text = fill(e.sql, [self.text(child) for child in e.children])
+        if e.sql is None:
+            raise Unsupported(f"{e.function or e.kind}, which Spark cannot print as SQL that means the same,")
+        text = _HOLE.sub(lambda hole: self.text(e.children[int(hole[1])]), e.sql)
         return text if _is_closed(e.sql) else f"({text})"
 
     def arguments(self, e: Expression) -> str:
         return ", ".join(self.text(child) for child in e.children)
-
-
-def fill(template: str, texts: list[str]) -> str:
-    return _HOLE.sub(lambda hole: texts[int(hole[1])], template)
 
 
 def is_deterministic(e: Expression) -> bool:
@@ -108,9 +96,10 @@ def is_deterministic(e: Expression) -> bool:
 
 
 def literal(e: Expression) -> str:
-    """Spark reads `2.50` as decimal(3,2), whatever type the literal had."""
-    if e.sql is None:
-        raise Unsupported(f"a literal of type {e.type}")
+    """Spark prints no type for a NULL that is an array, and reads `2.50` as decimal(3,2), whatever type the literal had."""
+    assert e.sql is not None
+    if e.sql == "NULL" and e.type != "void":
+        return f"CAST(NULL AS {e.type})"
     decimal = _DECIMAL.fullmatch(e.type)
     if not decimal or not e.sql.endswith("BD"):
         return e.sql
@@ -186,9 +175,34 @@ def _named_struct(p: Printer, e: Expression) -> str:
     return f"named_struct({p.arguments(e)})"
 
 
+def _with_options(p: Printer, e: Expression) -> str:
+    """Options are no arguments to Catalyst, and it prints neither them nor the type that a text is read as."""
+    parts = [p.text(e.children[0])]
+    if "schema" in e.fields:
+        parts.append(string_literal(e.fields["schema"]))
+    if options := [string_literal(part) for entry in e.fields["options"].items() for part in entry]:
+        parts.append(f"map({', '.join(options)})")
+    return f"{e.function}({', '.join(parts)})"
+
+
+def _raise_error(p: Printer, e: Expression) -> str:
+    condition, parameters = e.children
+    if condition.sql != "'USER_RAISED_EXCEPTION'" or parameters.kind != "CreateMap":
+        raise Unsupported("raise_error with a condition")
+    return f"raise_error({p.text(parameters.children[1])})"
+
+
+def _variant_get(p: Printer, e: Expression) -> str:
+    name = "variant_get" if e.fields["failOnError"] else "try_variant_get"
+    return f"{name}({p.arguments(e)}, {string_literal(e.fields['targetType'])})"
+
+
+def _collate(p: Printer, e: Expression) -> str:
+    value, collation = e.children
+    return f"({p.text(value)} COLLATE {collation.fields['collationName']})"
+
+
 def _python_udf(p: Printer, e: Expression) -> str:
-    if e.fields["name"].startswith("nabla:"):
-        return p.filled(e)
     return f"{p.udfs[e.fields['resultId']]}({p.arguments(e)})"
 
 
@@ -219,7 +233,7 @@ def _transparent(p: Printer, e: Expression) -> str:
 
 _TRANSPARENT = frozenset({"Alias", "OuterReference", "KnownNullable", "KnownNotNull", "KnownFloatingPointNormalized"})
 
-_PRINTERS: dict[str, Callable[[Printer, Expression], str]] = {
+PRINTERS: dict[str, Callable[[Printer, Expression], str]] = {
     "AttributeReference": _attribute,
     "Literal": lambda p, e: literal(e),
     "ScalarSubquery": _subquery,
@@ -228,6 +242,12 @@ _PRINTERS: dict[str, Callable[[Printer, Expression], str]] = {
     "LambdaFunction": _lambda,
     "NamedLambdaVariable": _lambda_variable,
     "CreateNamedStruct": _named_struct,
+    **dict.fromkeys(("JsonToStructs", "CsvToStructs", "XmlToStructs"), _with_options),
+    **dict.fromkeys(("StructsToJson", "StructsToCsv", "StructsToXml"), _with_options),
+    **dict.fromkeys(("SchemaOfJson", "SchemaOfCsv", "SchemaOfXml"), _with_options),
+    "RaiseError": _raise_error,
+    "VariantGet": _variant_get,
+    "Collate": _collate,
     "PythonUDF": _python_udf,
     "ScalaUDF": _scala_udf,
     "PreciseTimestampConversion": _timestamp_as_number,

@@ -14,6 +14,8 @@ from weakref import WeakKeyDictionary
 from pyspark.sql import SparkSession
 
 from nabla.frontend import tree
+from nabla.frontend.calls import PRINTED
+from nabla.frontend.expressions import PRINTERS
 
 _ANALYSIS = "org.apache.spark.sql.catalyst.analysis."
 _OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer."
@@ -61,24 +63,31 @@ class Source:
     line: int | None
 
 
+# Compiled in this order, since the second uses the first.
+_JAVA = ("SqlTemplates", "CatalystReader")
+
+
 @dataclass(frozen=True)
 class Catalyst:
-    """The compiled reader and the rule objects of one JVM."""
+    """The rule objects and the compiled reader of one JVM."""
 
     jvm: Any
     gateway: Any
 
-    @cached_property
-    def reader(self) -> Any:
-        compiler = self.jvm.org.codehaus.janino.SimpleCompiler()
-        compiler.setParentClassLoader(self._loader)
-        compiler.cook(files("nabla.frontend").joinpath("CatalystReader.java").read_text("utf-8"))
-        constructor = compiler.getClassLoader().loadClass("CatalystReader").getConstructors()[0]
-        return constructor.newInstance(self.gateway.new_array(self.jvm.java.lang.Object, 0))
+    def reader(self, session: SparkSession) -> Any:
+        arguments = self.gateway.new_array(self.jvm.java.lang.Object, 2)
+        arguments[0], arguments[1] = session._jsparkSession, self._list({*PRINTERS, *PRINTED})
+        return self._reader_class.getConstructors()[0].newInstance(arguments)
 
     @cached_property
-    def functions(self) -> frozenset[str]:
-        return frozenset(self.reader.functions().split(" "))
+    def _reader_class(self) -> Any:
+        loader = self._loader
+        for name in _JAVA:
+            compiler = self.jvm.org.codehaus.janino.SimpleCompiler()
+            compiler.setParentClassLoader(loader)
+            compiler.cook(files("nabla.frontend").joinpath(name + ".java").read_text("utf-8"))
+            loader = compiler.getClassLoader()
+        return loader.loadClass(_JAVA[-1])
 
     @cached_property
     def rules(self) -> tuple[Any, Any, Any]:
@@ -105,47 +114,58 @@ class Catalyst:
             result.add(item)
         return result
 
-    def normalized(self, plan: Any, tables: Collection[str]) -> Any:
-        """The analyzed plan with subqueries as joins, every other view than these tables replaced by what it stands for."""
-        plan = self.reader.inlineViews(self.reader.standIns(plan), self._names(tables))
-        return self.reader.normalize(plan, *self.rules)
-
-    def sources(self, plan: Any, tables: Collection[str]) -> list[Source]:
-        return [Source(*source) for source in json.loads(self.reader.sources(plan, self._names(tables)))]
-
-    def columns(self, plan: Any) -> list[tree.Expression]:
-        """The columns of the result, as the query names them."""
-        return tree.read_expressions(self.reader.columns(plan))
-
-    def _names(self, tables: Collection[str]) -> Any:
+    def names(self, tables: Collection[str]) -> Any:
         names = self.jvm.java.util.HashSet()
         for table in tables:
             names.add(table.lower())
         return names
 
-    def read(self, plan: Any) -> tree.Operator:
-        return tree.read(self.reader.read(plan))
-
 
 _OF_GATEWAY: WeakKeyDictionary[Any, Catalyst] = WeakKeyDictionary()
 
 
-def catalyst(session: SparkSession) -> Catalyst:
-    gateway = session.sparkContext._gateway
-    if gateway not in _OF_GATEWAY:
-        _OF_GATEWAY[gateway] = Catalyst(session._jvm, gateway)
-    return _OF_GATEWAY[gateway]
+@dataclass(frozen=True)
+class Query:
+    """A resolved query."""
 
+    session: SparkSession
+    plan: Any
+    tables: Collection[str]
 
-def register_python_functions(session: SparkSession, plan: Any) -> dict[int, str]:
-    """Gives each Python UDF of the plan a name in the session, made from its code: the number in the plan -> the name."""
-    names = {}
-    for udf in catalyst(session).reader.pythonFunctions(plan):
-        code = hashlib.sha256(bytes(udf.func().command())).hexdigest()[:12]
-        name = f"nabla_{code}"
-        function = session._jvm.org.apache.spark.sql.execution.python.UserDefinedPythonFunction(
-            name, udf.func(), udf.dataType(), udf.evalType(), udf.udfDeterministic()
-        )
-        session._jsparkSession.udf().registerPython(name, function)
-        names[udf.resultId().id()] = name
-    return names
+    @cached_property
+    def _catalyst(self) -> Catalyst:
+        gateway = self.session.sparkContext._gateway
+        if gateway not in _OF_GATEWAY:
+            _OF_GATEWAY[gateway] = Catalyst(self.session._jvm, gateway)
+        return _OF_GATEWAY[gateway]
+
+    @cached_property
+    def _reader(self) -> Any:
+        return self._catalyst.reader(self.session)
+
+    @cached_property
+    def sources(self) -> list[Source]:
+        found = json.loads(self._reader.sources(self.plan, self._catalyst.names(self.tables)))
+        return [Source(*source) for source in found]
+
+    @cached_property
+    def columns(self) -> list[tree.Expression]:
+        """The columns of the result, as the query names them."""
+        return tree.read_expressions(self._reader.columns(self.plan))
+
+    def normalized(self) -> tree.Operator:
+        """The plan with subqueries as joins and every view, other than the tables, as what it stands for."""
+        plan = self._reader.inlineViews(self._reader.standIns(self.plan), self._catalyst.names(self.tables))
+        return tree.read(self._reader.read(self._reader.normalize(plan, *self._catalyst.rules)))
+
+    def register_python_functions(self) -> dict[int, str]:
+        """Gives each Python UDF a name in the session, made from its code: the number in the plan -> the name."""
+        names = {}
+        for udf in self._reader.pythonFunctions(self.plan):
+            name = "nabla_" + hashlib.sha256(bytes(udf.func().command())).hexdigest()[:12]
+            function = self.session._jvm.org.apache.spark.sql.execution.python.UserDefinedPythonFunction(
+                name, udf.func(), udf.dataType(), udf.evalType(), udf.udfDeterministic()
+            )
+            self.session._jsparkSession.udf().registerPython(name, function)
+            names[udf.resultId().id()] = name
+        return names

@@ -43,7 +43,7 @@ def local_relation(w: Walker, op: Operator) -> Relation:
 
 
 def inline_table(w: Walker, op: Operator) -> Relation:
-    p = Printer({}, w.functions, w.udfs)
+    p = Printer({}, w.udfs)
     return _constant(w, op, ([p.expr(value) for value in row] for row in op.fields["rows"]))
 
 

@@ -22,12 +22,10 @@ class Walker:
         self,
         operators: Mapping[str, Callable[[Walker, Operator], Relation]],
         tables: Mapping[str, str],
-        functions: frozenset[str],
         udfs: Mapping[int, str],
     ) -> None:
         self.operators = operators
         self.tables = tables
-        self.functions = functions
         self.udfs = udfs
         self.names = Names()
 
@@ -49,7 +47,7 @@ class Walker:
                 inner, value, kind = self.scalar(part.extra["plan"])
                 node = Join(node, inner, (), kind)
                 subqueries[part.fields["exprId"]] = value
-        return replace(input, node=node), Printer(input.columns, self.functions, self.udfs, subqueries)
+        return replace(input, node=node), Printer(input.columns, self.udfs, subqueries)
 
     def scalar(self, plan: Operator) -> tuple[Node, Column, JoinKind]:
         """A subquery used as a value: a node of at most one row, its column, and how it joins without losing a row."""

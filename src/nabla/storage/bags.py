@@ -17,6 +17,7 @@ N = "_n"
 _ROW = "_row"
 # Scalars are spelled with their types: where Arrow has to infer one, it takes longer than the comparison.
 _ZERO = pa.scalar(0, pa.int64())
+_FIRST = pa.scalar(0, pa.int32())
 _ENOUGH = 4096  # candidates that are cheaper to match exactly than to filter further
 
 
@@ -38,7 +39,7 @@ def consolidate(table: pa.Table) -> pa.Table:
     keys = table.drop_columns([N])
     groups = _group(keys, table[N])
     groups = groups.filter(pc.not_equal(groups[N], _ZERO))
-    rows = table.select([*keys.column_names, N]).take(pc.list_element(groups[_ROW], 0))
+    rows = _taken(table.select([*keys.column_names, N]), pc.list_element(groups[_ROW], _FIRST))
     return rows.set_column(keys.num_columns, pa.field(N, pa.int64()), groups[N])
 
 
@@ -107,7 +108,8 @@ def _group(keys: pa.Table, count: pa.ChunkedArray) -> pa.Table:
     return grouped.select([f"{N}_sum", f"{_ROW}_list"]).rename_columns([N, _ROW])
 
 
-def _taken(table: pa.Table, rows: pa.Array) -> pa.Table:
+def _taken(table: pa.Table, rows: pa.Array | pa.ChunkedArray) -> pa.Table:
+    """Some rows, given by ascending and distinct numbers."""
     return table if len(rows) == table.num_rows else table.take(rows)
 
 

@@ -104,7 +104,7 @@ class Entry:
 
     @property
     def settled(self) -> Entry:
-        """This entry once all promises have been kept: what equal states of an object have in common."""
+        """This entry once all promises have been kept."""
         return replace(self, parts={name: part.settled for name, part in self.parts.items()})
 
     def promised(self, transaction: str) -> Entry:
@@ -120,9 +120,14 @@ class LakeState:
     entries: Mapping[str, Entry]
     file: DataFile
 
+    @property
+    def settled(self) -> LakeState:
+        """This state once all promises have been kept: how callers see it."""
+        return replace(self, entries={name: entry.settled for name, entry in self.entries.items()})
+
     def changed(self, changes: Mapping[str, Entry | None]) -> dict[str, Entry]:
-        """The entries after some were put or (None) taken away. All earlier promises have been kept by then."""
-        kept = {name: entry.settled for name, entry in self.entries.items() if name not in changes}
+        """The entries after some were put or (None) taken away."""
+        kept = {name: entry for name, entry in self.entries.items() if name not in changes}
         return kept | {name: entry for name, entry in changes.items() if entry is not None}
 
 

@@ -11,7 +11,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -35,12 +34,12 @@ class Commit:
     data_change: bool
 
 
-def is_delta(folder: str | Path) -> bool:
+def is_delta(folder: str | os.PathLike[str]) -> bool:
     """Whether there is a Delta log with at least one version."""
     return bool(_listed(folder))
 
 
-def latest_version(folder: str | Path, known: int = -1) -> int:
+def latest_version(folder: str | os.PathLike[str], known: int = -1) -> int:
     """The newest version. `known`, one that was the newest before, makes this cheap: two looks at the file system."""
     if known >= 0 and _exists(folder, known):
         while _exists(folder, known + 1):
@@ -52,7 +51,7 @@ def latest_version(folder: str | Path, known: int = -1) -> int:
     return max(version for version, _ in listed)
 
 
-def read_commit(folder: str | Path, version: int) -> Commit | None:
+def read_commit(folder: str | os.PathLike[str], version: int) -> Commit | None:
     """What the commit of a version says, or None where its file is gone (the log was cleaned up)."""
     try:
         with open(_commit_path(folder, version), encoding="utf-8") as lines:
@@ -75,7 +74,7 @@ def read_commit(folder: str | Path, version: int) -> Commit | None:
     )
 
 
-def read_metadata(folder: str | Path, version: int) -> Mapping[str, Any]:
+def read_metadata(folder: str | os.PathLike[str], version: int) -> Mapping[str, Any]:
     """Nabla's section of a version's commit metadata; empty where there is none. Does not read the actions."""
     try:
         with open(_commit_path(folder, version), encoding="utf-8") as lines:
@@ -89,12 +88,12 @@ def read_metadata(folder: str | Path, version: int) -> Mapping[str, Any]:
     return {}
 
 
-def commits(folder: str | Path, after: int, upto: int) -> Iterator[Commit | None]:
+def commits(folder: str | os.PathLike[str], after: int, upto: int) -> Iterator[Commit | None]:
     """The commits of the versions `after` < v <= `upto`, in order."""
     return (read_commit(folder, version) for version in range(after + 1, upto + 1))
 
 
-def was_cleaned(folder: str | Path, version: int) -> bool:
+def was_cleaned(folder: str | os.PathLike[str], version: int) -> bool:
     """Whether a version that cannot be loaded is missing because older parts of the log were deleted on purpose.
 
     That leaves a checkpoint and every commit after it; a hole in what is left is damage.
@@ -113,31 +112,31 @@ def decoded(path: str) -> str:
     return unquote(path.removeprefix("file://"))
 
 
-def not_delta(folder: str | Path) -> NablaError:
+def not_delta(folder: str | os.PathLike[str]) -> NablaError:
     """The error for a folder that holds no Delta table."""
     return NablaError("NABLA_NOT_DELTA", "this is not a Delta table", place=str(folder), remedy="Check the path.")
 
 
-def no_version(folder: str | Path, version: int, latest: int) -> NablaError:
+def no_version(folder: str | os.PathLike[str], version: int, latest: int) -> NablaError:
     """The error for a version that never was."""
     remedy = f"The latest is {latest}."
     return NablaError("NABLA_NO_VERSION", f"there is no version {version}", place=str(folder), remedy=remedy)
 
 
-def corrupt(folder: str | Path, what: str) -> NablaError:
+def corrupt(folder: str | os.PathLike[str], what: str) -> NablaError:
     """The error for a table (or a lake) whose log or files are damaged."""
     return NablaError("NABLA_CORRUPT", f"damaged: {what}", place=str(folder), remedy="Restore it from a copy.")
 
 
-def _commit_path(folder: str | Path, version: int) -> str:
+def _commit_path(folder: str | os.PathLike[str], version: int) -> str:
     return f"{folder}/_delta_log/{version:020d}.json"
 
 
-def _exists(folder: str | Path, version: int) -> bool:
+def _exists(folder: str | os.PathLike[str], version: int) -> bool:
     return os.path.exists(_commit_path(folder, version))
 
 
-def _listed(folder: str | Path) -> list[tuple[int, str]]:
+def _listed(folder: str | os.PathLike[str]) -> list[tuple[int, str]]:
     try:
         names = os.listdir(f"{folder}/_delta_log")
     except (FileNotFoundError, NotADirectoryError):

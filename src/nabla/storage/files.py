@@ -18,7 +18,9 @@ from nabla.storage import faults, statistics
 from nabla.storage.statistics import Statistics, Value
 
 TARGET_ROWS = 131_072
-"""Rows a file: few enough to rewrite one for a scattered change in 50 ms, enough for Spark to scan at full speed."""
+"""Rows a file where nothing is rewritten, as in logs: enough for Spark to scan at full speed."""
+
+_FILES, _FEWEST_ROWS, _MOST_ROWS = 32, 16_384, 1_048_576
 
 _SAMPLE = 4096
 
@@ -70,7 +72,9 @@ class DataFile:
         return statistics.to_delta(self.rows, Statistics(self.minimum, self.maximum, self.nulls))
 
 
-def write(folder: str | Path, table: pa.Table, *, rows: int = TARGET_ROWS, below: str = "") -> tuple[DataFile, ...]:
+def write(
+    folder: str | os.PathLike[str], table: pa.Table, *, rows: int = TARGET_ROWS, below: str = ""
+) -> tuple[DataFile, ...]:
     """Write a table as Parquet files of at most `rows` rows under new names in `folder` (or its subfolder `below`).
 
     An empty table gives no file. The files belong to nothing until they are committed.
@@ -79,7 +83,16 @@ def write(folder: str | Path, table: pa.Table, *, rows: int = TARGET_ROWS, below
     return tuple(_write_one(Path(folder), piece, below) for piece in _pieces(table, rows))
 
 
-def describe(folder: str | Path, path: str) -> DataFile:
+def target_rows(total: int) -> int:
+    """Rows a file for a table of so many rows whose rows may be deleted.
+
+    Deleting a row rewrites its file, so a table has some 32 of them: a change of a few scattered rows leaves most
+    alone, and opening them all still costs little against reading them.
+    """
+    return min(max(total // _FILES, _FEWEST_ROWS), _MOST_ROWS)
+
+
+def describe(folder: str | os.PathLike[str], path: str) -> DataFile:
     """What the footer of an existing Parquet file says; `path` is relative to `folder`."""
     whole = os.path.join(folder, path)
     footer = pq.read_metadata(whole)
@@ -87,7 +100,7 @@ def describe(folder: str | Path, path: str) -> DataFile:
     return DataFile(path, footer.num_rows, os.path.getsize(whole), known.minimum, known.maximum, known.nulls)
 
 
-def adopt(staging: str | Path, folder: str | Path, *, below: str = "") -> tuple[DataFile, ...]:
+def adopt(staging: str | os.PathLike[str], folder: str | os.PathLike[str], *, below: str = "") -> tuple[DataFile, ...]:
     """Move the Parquet files that Spark wrote into `staging` to `folder` (or its subfolder `below`).
 
     Files without rows stay behind. Both folders must be on one file system.
@@ -106,7 +119,7 @@ def adopt(staging: str | Path, folder: str | Path, *, below: str = "") -> tuple[
     return tuple(taken)
 
 
-def read_folder(staging: str | Path) -> pa.Table:
+def read_folder(staging: str | os.PathLike[str]) -> pa.Table:
     """All rows of the Parquet files that Spark wrote into a folder."""
     paths = sorted(str(path) for path in Path(staging).glob("*.parquet"))
     return pa.concat_tables([pq.read_table(path, partitioning=None) for path in paths])

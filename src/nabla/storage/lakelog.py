@@ -15,7 +15,6 @@ import time
 import uuid
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -47,22 +46,21 @@ class Record:
 class LakeLog:
     """The log of the lake in a folder. Safe to share between threads; other processes may use the same lake."""
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | os.PathLike[str]) -> None:
         """Use `open` or `create`."""
         self.path = os.path.abspath(path)
         self._log = StoredTable(os.path.join(self.path, LOG))
         self._lock = threading.RLock()
         self._state: LakeState | None = None
-        self._settled = -1
         self._tables: dict[str, StoredTable] = {}
 
     @staticmethod
-    def exists(path: str | Path) -> bool:
+    def exists(path: str | os.PathLike[str]) -> bool:
         """Whether there is a lake, however damaged."""
         return deltalog.is_delta(os.path.join(path, LOG))
 
     @classmethod
-    def create(cls, path: str | Path) -> LakeLog:
+    def create(cls, path: str | os.PathLike[str]) -> LakeLog:
         """Make an empty lake in a new or empty folder; open it where somebody else was faster."""
         log = cls(path)
         if not cls.exists(path):
@@ -79,7 +77,7 @@ class LakeLog:
         return cls.open(path)
 
     @classmethod
-    def open(cls, path: str | Path) -> LakeLog:
+    def open(cls, path: str | os.PathLike[str]) -> LakeLog:
         """Open a lake and complete what a killed process left half done.
 
         NABLA_NOT_A_LAKE, NABLA_FORMAT (made by a newer Nabla) or NABLA_CORRUPT where that is not possible.
@@ -95,12 +93,9 @@ class LakeLog:
         with self._lock:
             latest = self._log.latest()
             if version is not None and version != latest:
-                return self._read(version, latest)
+                return self._read(version, latest).settled
             if self._state is None or self._state.version != latest:
-                self._state = self._read(latest, latest)
-            if self._settled != latest:
-                self.roll_forward(self._state)
-                self._settled = latest
+                return self._settle(self._read(latest, latest))
             return self._state
 
     def commit(
@@ -130,18 +125,6 @@ class LakeLog:
                 except Conflict:
                     continue  # somebody else's commit came first: is it in the way?
 
-    def roll_forward(self, state: LakeState) -> None:
-        """Make the Delta commits that the newest lake commit has promised and that are not there yet.
-
-        May be done by several processes at once: each commit has one place, and only the first to take it does.
-        """
-        for entry in state.entries.values():
-            for part in entry.parts.values():
-                if part.pending is not None:
-                    faults.point("roll.part")
-                    self._keep_promise(part, part.pending, state.version)
-        faults.point("roll.done")
-
     def history(self, name: str | None = None, limit: int | None = None) -> Iterator[Record]:
         """The commits of the lake, or those that changed one object, newest first."""
         found = 0
@@ -160,10 +143,7 @@ class LakeLog:
     def table(self, part: Part | str) -> StoredTable:
         """The Delta table of a part, the same object every time."""
         folder = self.folder(part)
-        with self._lock:
-            if folder not in self._tables:
-                self._tables[folder] = StoredTable(folder)
-            return self._tables[folder]
+        return self._tables.setdefault(folder, StoredTable(folder))
 
     def new_path(self, name: str) -> str:
         """A path for a new part that nobody else will choose: what a crash leaves there is in nobody's way."""
@@ -203,8 +183,21 @@ class LakeLog:
             os.remove(os.path.join(self._log.folder, file.path))
             raise
         faults.point("lake.committed")
-        self._state = LakeState(version, entries, file)
-        return self.state()
+        return self._settle(LakeState(version, entries, file))
+
+    def _settle(self, state: LakeState) -> LakeState:
+        """Roll forward: make the Delta commits that the newest lake commit has promised and that are not there yet.
+
+        Several processes may do so at once: each commit has one place, and only the first to take it gets it.
+        """
+        for entry in state.entries.values():
+            for part in entry.parts.values():
+                if part.pending is not None:
+                    faults.point("roll.part")
+                    self._keep_promise(part, part.pending, state.version)
+        faults.point("roll.done")
+        self._state = state.settled
+        return self._state
 
     def _keep_promise(self, part: Part, pending: Pending, lake_version: int) -> None:
         table = self.table(part)
@@ -257,8 +250,11 @@ def _new_transaction() -> str:
 def _check_vacant(path: str) -> None:
     if not os.path.exists(path):
         return
+    tables = os.path.join(path, TABLES)
     if not os.path.isdir(path) or set(os.listdir(path)) - {"_nabla", TABLES}:
         raise _not_a_lake(path)
+    if os.path.exists(tables) and os.listdir(tables):
+        raise _not_a_lake(path)  # a lake that died at birth has no tables
 
 
 def _check_format(found: object, path: str) -> None:
@@ -273,8 +269,7 @@ def _check_unchanged(expected: LakeState, base: LakeState, names: Collection[str
     if expected.version == base.version:
         return
     for name in sorted(names):
-        before, now = expected.entries.get(name), base.entries.get(name)
-        if (before and before.settled) != (now and now.settled):
+        if expected.entries.get(name) != base.entries.get(name):
             raise Conflict("NABLA_CONFLICT", f'"{name}" was changed in the meantime', remedy="Repeat the operation.")
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from nabla.storage import bags, faults, files, reading
-from nabla.storage.files import TARGET_ROWS, DataFile
+from nabla.storage.files import DataFile
 from nabla.storage.statistics import bounded
 from nabla.storage.table import Snapshot
 
@@ -33,16 +33,17 @@ def rewrite(
     insert: pa.Table | None = None,
     *,
     key: Sequence[str] = (),
-    rows: int = TARGET_ROWS,
+    rows: int | None = None,
 ) -> Rewrite:
     """Write what turns `snapshot` into itself less `delete` plus `insert`; commits nothing.
 
     `delete` holds rows, or rows with counts `_n`; so many copies go, from whichever files hold them. `key` are columns
     that tell rows apart: deletions are looked for there first, and folded files are sorted by them. Holds one file in
-    memory at a time, and `rows` rows beside it.
+    memory at a time, and `rows` rows beside it, which is also the size of the files it writes.
     """
+    rows = files.target_rows(snapshot.rows) if rows is None else rows
     writer = _Writer(snapshot, rows, key)
-    left = _without_files(snapshot, delete, key, writer)
+    left = _search(snapshot, delete, key, writer.replace)
     for file in _to_fold(snapshot, writer.removed, rows):
         writer.replace(file, reading.read_file(snapshot, file))
     if insert is not None:
@@ -54,7 +55,7 @@ def rewrite(
 
 def absent(snapshot: Snapshot, wanted: pa.Table, key: Sequence[str] = ()) -> pa.Table:
     """The rows of `wanted` (with counts) that a table does not hold so often. Writes nothing."""
-    return _without_files(snapshot, wanted, key, _Finder(snapshot, TARGET_ROWS, key))
+    return _search(snapshot, wanted, key, lambda file, remaining: None)
 
 
 @dataclass
@@ -74,7 +75,8 @@ class _Writer:
         if _is_small(remaining.num_rows, self.rows):
             self.write(remaining)
         else:
-            self.added += files.write(self.snapshot.folder, remaining, rows=self.rows)
+            # Twice the size is fine: where a table shrinks, every file is a little larger than files should be.
+            self.added += files.write(self.snapshot.folder, remaining, rows=2 * self.rows)
 
     def write(self, table: pa.Table) -> None:
         self._waiting.append(table)
@@ -90,13 +92,6 @@ class _Writer:
             self._waiting = []
 
 
-class _Finder(_Writer):
-    """Only looks."""
-
-    def replace(self, file: DataFile, remaining: pa.Table) -> None:
-        pass
-
-
 def may_hold(file: DataFile, wanted: pa.Table) -> pa.Table:
     """The rows of `wanted` that the statistics of a file do not exclude."""
     for column in wanted.schema:
@@ -108,8 +103,10 @@ def may_hold(file: DataFile, wanted: pa.Table) -> pa.Table:
     return wanted
 
 
-def _without_files(snapshot: Snapshot, delete: pa.Table | None, key: Sequence[str], writer: _Writer) -> pa.Table:
-    """Hand every file that holds rows to delete to the writer, without them; gives what was not found."""
+def _search(
+    snapshot: Snapshot, delete: pa.Table | None, key: Sequence[str], found_in: Callable[[DataFile, pa.Table], None]
+) -> pa.Table:
+    """Call `found_in` with every file that holds rows to delete and its other rows; gives what was not found."""
     counted = snapshot.schema.append(pa.field(bags.N, pa.int64()))
     if delete is None or delete.num_rows == 0:
         return counted.empty_table()
@@ -123,7 +120,7 @@ def _without_files(snapshot: Snapshot, delete: pa.Table | None, key: Sequence[st
         table = reading.read_file(snapshot, file)
         remain, found = bags.subtract(table, near)
         if pc.any(pc.greater(found, _ZERO)).as_py():
-            writer.replace(file, table.filter(remain))
+            found_in(file, table.filter(remain))
             left = _reduced(left, near, found)
     return left
 

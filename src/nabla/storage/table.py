@@ -10,7 +10,6 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -78,7 +77,7 @@ class Snapshot:
 class StoredTable:
     """The Delta table in a folder, whoever writes it. Safe to share between threads."""
 
-    def __init__(self, folder: str | Path) -> None:
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
         """Looks at nothing yet. NABLA_PATH for a folder that cannot hold a table whatever is in it."""
         self.folder = os.path.abspath(folder)
         if re.search("%[0-9A-Fa-f]{2}", self.folder):  # deltalake writes such a path, and then reads another one
@@ -91,7 +90,7 @@ class StoredTable:
     @classmethod
     def create(
         cls,
-        folder: str | Path,
+        folder: str | os.PathLike[str],
         schema_json: str,
         adds: Sequence[DataFile] = (),
         metadata: Mapping[str, Any] | None = None,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterator, Mapping
@@ -115,10 +116,10 @@ def _references(lake: LakeLog, state: LakeState | None) -> set[str]:
 
 def _unused_folders(lake: LakeLog, used: set[str], cutoff: float) -> Iterator[str]:
     """Folders of objects that were dropped or never committed, and staging folders that nobody works in."""
-    for home in (TABLES, STAGING):
+    for home, ours in ((TABLES, r".+-[0-9a-f]{8}"), (STAGING, r"[0-9a-f]{32}")):
         for name in sorted(os.listdir(os.path.join(lake.path, home))):
             path = os.path.join(lake.path, home, name)
-            if os.path.islink(path) or not os.path.isdir(path):
+            if not re.fullmatch(ours, name) or os.path.islink(path) or not os.path.isdir(path):
                 continue
             if not _in_use(path, used) and max(map(_modified, _tree(path))) < cutoff:
                 yield path

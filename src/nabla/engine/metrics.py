@@ -1,0 +1,35 @@
+"""What Spark did for a group of jobs, from its own status store: jobs, and rows and bytes read."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class Work:
+    jobs: int
+    rows_read: int
+    bytes_read: int
+
+
+def work_of(spark: SparkSession, group: str) -> Work:
+    """The store is filled by a listener that lags behind: it is asked until it has seen every job end."""
+    tracker = spark.sparkContext.statusTracker()
+    jobs = list(tracker.getJobIdsForGroup(group))
+    store = spark.sparkContext._jsc.sc().statusStore()
+    rows = read = 0
+    for job in jobs:
+        info = tracker.getJobInfo(job)
+        for _ in range(50):
+            if info is None or info.status != "RUNNING":
+                break
+            time.sleep(0.02)
+            info = tracker.getJobInfo(job)
+        for stage in info.stageIds if info else ():
+            data = store.lastStageAttempt(stage)
+            rows += data.inputRecords()
+            read += data.inputBytes()
+    return Work(len(jobs), rows, read)

@@ -1,0 +1,184 @@
+import java.util.*;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.spark.sql.catalyst.analysis.FunctionRegistry$;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedAlias;
+import org.apache.spark.sql.catalyst.expressions.*;
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.types.*;
+import scala.Function1;
+import scala.Option;
+import scala.collection.Iterator;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+import scala.runtime.AbstractPartialFunction;
+
+/**
+ * Expressions as SQL with holes for their children, and the proof that the SQL says the same: Spark prints many functions for
+ * people, leaving out options, so each text is parsed and resolved again and must give the expression it came from.
+ */
+public class SqlTemplates {
+    /** The answers, for each function and types of arguments. */
+    private static final Map FAITHFUL = new ConcurrentHashMap();
+
+    private final SparkSession session;
+
+    public SqlTemplates(SparkSession session) {
+        this.session = session;
+    }
+
+    /** The SQL of an expression with holes for its children, or null where Spark does not parse that back to the same. */
+    public String of(Expression e) {
+        Seq children = e.children();
+        String sql = null;
+        // A constant stays where the function insists on one.
+        for (int constants = 0; constants < 2; constants++) {
+            Seq holes = holes(children, constants == 1);
+            try {
+                Expression hollow = children.isEmpty() ? e : (Expression) e.withNewChildren(holes);
+                if (sql == null) sql = sql(hollow);
+                if (isFaithful(hollow, sql(hollow), holes)) return sql;
+                if (!hollow.containsTag(FunctionRegistry$.MODULE$.FUNC_ALIAS())) continue;
+                // The name by which it was called can be that of a function with other arguments.
+                hollow.unsetTagValue(FunctionRegistry$.MODULE$.FUNC_ALIAS());
+                if (isFaithful(hollow, sql(hollow), holes)) return sql(hollow);
+            } catch (Throwable bound) {
+                // It cannot live without its own children.
+            }
+        }
+        return null;
+    }
+
+    private static String sql(Expression e) {
+        return e instanceof AggregateFunction ? ((AggregateFunction) e).sql(false) : e.sql();
+    }
+
+    private boolean isFaithful(Expression printed, String sql, Seq holes) {
+        if (!printed.deterministic()) return true;  // A random function has a seed that it does not show.
+        Boolean ansi = Boolean.valueOf(session.sessionState().conf().ansiEnabled());
+        Object key = Arrays.asList(new Object[] {printed.canonicalized(), sql, ansi});
+        if (!FAITHFUL.containsKey(key)) FAITHFUL.put(key, Boolean.valueOf(parsesTo(sql, holes, printed)));
+        return ((Boolean) FAITHFUL.get(key)).booleanValue();
+    }
+
+    /** The same for a function with a replacement: the replacement must come out the same, over the same arguments. */
+    public boolean isFaithful(InheritAnalysisRules function, Seq arguments) {
+        for (int constants = 0; constants < 2; constants++) {
+            Seq holes = holes(arguments, constants == 1);
+            List texts = new ArrayList();
+            for (Iterator i = holes.iterator(); i.hasNext();) texts.add(((Expression) i.next()).sql());
+            Expression replacement = (Expression) function.child().transform(new Hollowing(arguments, holes));
+            if (isFaithful(replacement, function.makeSQLString(seq(texts)), holes)) return true;
+        }
+        return false;
+    }
+
+    public static class Hollowing extends AbstractPartialFunction {
+        private final Seq from;
+        private final Seq to;
+        public Hollowing(Seq from, Seq to) {
+            this.from = from;
+            this.to = to;
+        }
+        private Object hole(Object e) {
+            for (int i = 0; i < from.size(); i++) {
+                if (((Expression) from.apply(i)).canonicalized().equals(((Expression) e).canonicalized())) return to.apply(i);
+            }
+            return null;
+        }
+        public boolean isDefinedAt(Object e) {
+            return hole(e) != null;
+        }
+        public Object applyOrElse(Object e, Function1 otherwise) {
+            Object hole = hole(e);
+            return hole != null ? hole : otherwise.apply(e);
+        }
+    }
+
+    private boolean parsesTo(String sql, Seq holes, Expression wanted) {
+        try {
+            List columns = new ArrayList();
+            for (Iterator i = holes.iterator(); i.hasNext();) {
+                Object hole = i.next();
+                if (hole instanceof Attribute && !columns.contains(hole)) columns.add(hole);
+            }
+            Expression parsed = session.sessionState().sqlParser().parseExpression(sql);
+            LogicalPlan relation = new LocalRelation(seq(columns), seq(new ArrayList()), false, Option.empty());
+            List list = new ArrayList();
+            list.add(new UnresolvedAlias(parsed, Option.empty()));
+            LogicalPlan plan = session.sessionState().analyzer().execute(new Project(seq(list), relation));
+            return contains(plan, wanted);
+        } catch (Throwable refused) {
+            return false;
+        }
+    }
+
+    private boolean contains(LogicalPlan plan, final Expression wanted) {
+        final boolean[] found = {false};
+        final Expression canonical = wanted.canonicalized();
+        plan.transformAllExpressions(new AbstractPartialFunction() {
+            public boolean isDefinedAt(Object e) {
+                return false;
+            }
+            public Object applyOrElse(Object e, Function1 otherwise) {
+                Expression it = (Expression) e;
+                if (it.resolved() && it.canonicalized().equals(canonical)
+                    && typeName(it.dataType()).equals(typeName(wanted.dataType()))) found[0] = true;
+                return otherwise.apply(e);
+            }
+        });
+        return found[0];
+    }
+
+    /** A column for each child, the same for equal children. */
+    private Seq holes(Seq children, boolean keepConstants) {
+        Map made = new HashMap();
+        List holes = new ArrayList();
+        for (int i = 0; i < children.size(); i++) {
+            Expression child = (Expression) children.apply(i);
+            Object key = child.canonicalized();
+            if (keepConstants && child.foldable()) {
+                made.put(key, child);
+            } else if (!made.containsKey(key)) {
+                made.put(key, hole(i, child));
+            }
+            holes.add(made.get(key));
+        }
+        return seq(holes);
+    }
+
+    private static Attribute hole(int number, Expression child) {
+        // Always the same numbers, so that the same question is recognised when it comes again.
+        ExprId id = new ExprId(number, new UUID(0, 0));
+        return new AttributeReference("{" + number + "}", child.dataType(), child.nullable(), Metadata.empty(), id, seq(new ArrayList()));
+    }
+
+    public static Seq holeNames(int count) {
+        List names = new ArrayList();
+        for (int i = 0; i < count; i++) names.add("`{" + i + "}`");
+        return seq(names);
+    }
+
+    /** A type as DDL; only Spark's long form quotes the names of fields. */
+    public static String typeName(DataType type) {
+        return isPlain(type) ? type.catalogString() : type.sql();
+    }
+
+    private static boolean isPlain(DataType type) {
+        if (type instanceof ArrayType) return isPlain(((ArrayType) type).elementType());
+        if (type instanceof MapType) return isPlain(((MapType) type).keyType()) && isPlain(((MapType) type).valueType());
+        if (!(type instanceof StructType)) return true;
+        StructField[] all = ((StructType) type).fields();
+        for (int i = 0; i < all.length; i++) {
+            if (!all[i].name().matches("[A-Za-z_][A-Za-z0-9_]*") || !isPlain(all[i].dataType())) return false;
+        }
+        return true;
+    }
+
+    private static Seq seq(List items) {
+        return CollectionConverters.asScala(items).toSeq();
+    }
+}
