@@ -27,6 +27,8 @@ class NotIncremental(NablaError):
 class Mismatch(NablaError):
     """A view does not equal its query. `rows` are the differing rows as (row, copies in view, copies in query)."""
 
-    def __init__(self, code: str, message: str, *, rows: tuple[object, ...] = (), place: str = "", remedy: str = "") -> None:
+    def __init__(
+        self, code: str, message: str, *, rows: tuple[object, ...] = (), place: str = "", remedy: str = ""
+    ) -> None:
         super().__init__(code, message, place=place, remedy=remedy)
         self.rows = rows

@@ -171,9 +171,13 @@ class Lake:
         the same and raises, before anything is written, where there is none; "full" recomputes.
         """
         if mode not in MODES:
-            raise NablaError("NABLA_MODE", f"there is no mode {mode!r}", place="mode=", remedy=f"Use one of {', '.join(MODES)}.")
+            raise NablaError(
+                "NABLA_MODE", f"there is no mode {mode!r}", place="mode=", remedy=f"Use one of {', '.join(MODES)}."
+            )
         state = self._log.state()
-        wanted = [self._entry(n, state, "view").name for n in names] or [n for n, e in state.entries.items() if e.kind == "view"]
+        wanted = [self._entry(n, state, "view").name for n in names] or [
+            n for n, e in state.entries.items() if e.kind == "view"
+        ]
         return refreshing.Refresh(self, mode).run(wanted, progress)
 
     # ----------------------------------------------------------------- reading
@@ -186,7 +190,10 @@ class Lake:
             version = None if entry.kind == "registered" else part.version
         elif entry.kind != "registered" and version > part.version:
             raise NablaError(
-                "NABLA_NO_VERSION", f"there is no version {version}", place=f'"{entry.name}"', remedy=f"The latest is {part.version}."
+                "NABLA_NO_VERSION",
+                f"there is no version {version}",
+                place=f'"{entry.name}"',
+                remedy=f"The latest is {part.version}.",
             )
         return snapshot_frame(self._home, self._log.table(part).snapshot(version), self._columns(entry))
 
@@ -197,7 +204,9 @@ class Lake:
             return self._table_changes(entry, since)
         part = entry.parts["feed"]
         names = [*self._columns(entry), *FEED_COLUMNS]
-        return snapshot_frame(self._home, self._log.table(part).snapshot(part.version), names).where(F.col("_version") > since)
+        return snapshot_frame(self._home, self._log.table(part).snapshot(part.version), names).where(
+            F.col("_version") > since
+        )
 
     def _table_changes(self, entry: Entry, since: int) -> DataFrame:
         part, names = entry.parts["data"], self._columns(entry)
@@ -243,7 +252,9 @@ class Lake:
         Raises Mismatch with the differing rows where a view is not exactly its query.
         """
         state = self._log.state()
-        wanted = [self._entry(n, state, "view") for n in names] or [e for e in state.entries.values() if e.kind == "view"]
+        wanted = [self._entry(n, state, "view") for n in names] or [
+            e for e in state.entries.values() if e.kind == "view"
+        ]
         for entry in wanted:
             verify(self, entry, state)
 
@@ -400,7 +411,9 @@ class Lake:
 
     def _check_view(self, view: View, existing: Entry | None, state: LakeState) -> None:
         _check_columns(view.outputs, f'view "{view.name}"')
-        types.check_storable(StructType([types.field_like(f, f.name) for f in view.schema.fields]), f'view "{view.name}"')
+        types.check_storable(
+            StructType([types.field_like(f, f.name) for f in view.schema.fields]), f'view "{view.name}"'
+        )
         if existing is None:
             return
         if existing.kind != "view":
@@ -451,7 +464,10 @@ class Lake:
         readers = [n for n, e in state.entries.items() if entry.name in e.facts.get("sources", {})]
         if readers:
             raise NablaError(
-                "NABLA_IN_USE", f'"{entry.name}" is read by {", ".join(readers)}', place=f"lake {self.path}", remedy="Drop these first."
+                "NABLA_IN_USE",
+                f'"{entry.name}" is read by {", ".join(readers)}',
+                place=f"lake {self.path}",
+                remedy="Drop these first.",
             )
         self._log.commit({entry.name: None}, state, f"drop {entry.kind}")
 
@@ -468,7 +484,9 @@ def _shape(schema: str | StructType | None, data: intake.Data, what: str) -> Str
     if isinstance(schema, StructType):
         return schema
     if data is None:
-        raise NablaError("NABLA_NO_SCHEMA", f"{what} has neither a schema nor data", place="schema=", remedy="Pass one of them.")
+        raise NablaError(
+            "NABLA_NO_SCHEMA", f"{what} has neither a schema nor data", place="schema=", remedy="Pass one of them."
+        )
     return intake.schema_of(data, what)
 
 
@@ -477,11 +495,17 @@ def _check_columns(names: Sequence[str], what: str) -> None:
     for name in names:
         if name.casefold() in seen:
             raise NablaError(
-                "NABLA_DUPLICATE_COLUMN", f'two columns are called "{name}"', place=what, remedy="Rename one of them with AS."
+                "NABLA_DUPLICATE_COLUMN",
+                f'two columns are called "{name}"',
+                place=what,
+                remedy="Rename one of them with AS.",
             )
         if name in ("_n", *FEED_COLUMNS):
             raise NablaError(
-                "NABLA_RESERVED_COLUMN", f'"{name}" is a name that change feeds use', place=what, remedy="Rename the column."
+                "NABLA_RESERVED_COLUMN",
+                f'"{name}" is a name that change feeds use',
+                place=what,
+                remedy="Rename the column.",
             )
         seen.add(name.casefold())
 
@@ -491,7 +515,10 @@ def _key(key: str | Sequence[str] | None, shape: StructType, what: str) -> list[
     for column in keys:
         if column not in shape.names:
             raise NablaError(
-                "NABLA_KEY", f'the key names "{column}", which is no column', place=what, remedy=f"Use {', '.join(shape.names)}."
+                "NABLA_KEY",
+                f'the key names "{column}", which is no column',
+                place=what,
+                remedy=f"Use {', '.join(shape.names)}.",
             )
     return keys
 

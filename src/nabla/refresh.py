@@ -384,5 +384,3 @@ def _new_part(lake: Lake, name: str, rows: Rows) -> Part:
         adds = ()
     StoredTable.create(folder, rows.schema.json(), adds)
     return Part(path, 0)
-
-

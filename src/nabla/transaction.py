@@ -77,7 +77,9 @@ class Transaction:
     def __enter__(self) -> Transaction:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if kind is None:
             self.commit()
         self._closed = True
@@ -97,7 +99,10 @@ class Transaction:
         change = self._change(table)
         if (where is None) == (rows is None):
             raise NablaError(
-                "NABLA_DELETE", "say what to delete, in one way", place=f'table "{table}"', remedy="Pass where= or rows=."
+                "NABLA_DELETE",
+                "say what to delete, in one way",
+                place=f'table "{table}"',
+                remedy="Pass where= or rows=.",
             )
         if rows is not None:
             arrow = intake.arrow_rows(rows, change.visible, change.name)
@@ -191,9 +196,7 @@ class Transaction:
         after = [f"new {n}" if f"new {n}" in both.column_names else n for n in names]
         change.pieces.append(both.select([*after, N]).rename_columns([*names, N]))
 
-    def _matched(
-        self, change: TableChange, where: str, values: Mapping[str, str], workspace: Workspace
-    ) -> pa.Table:
+    def _matched(self, change: TableChange, where: str, values: Mapping[str, str], workspace: Workspace) -> pa.Table:
         """The rows that a condition holds for, as the transaction sees the table, with their copies and new values."""
         self._take_over_written(change)
         visible, stored = change.visible.names, change.stored.names
@@ -212,7 +215,9 @@ class Transaction:
         except PySparkException as error:
             raise self._lake._translated(error, f'change of table "{change.name}"') from None
         fields = [*change.stored.fields]
-        fields += [types.field_like(change.stored[stored[visible.index(n)]], f"new {stored[visible.index(n)]}") for n in values]
+        fields += [
+            types.field_like(change.stored[stored[visible.index(n)]], f"new {stored[visible.index(n)]}") for n in values
+        ]
         return types.conform(table, types.with_weight(StructType(fields)))
 
     def _take_over_written(self, change: TableChange) -> None:

@@ -170,7 +170,6 @@ def test_linear_plans_of_changes(interpreted: SparkSession, seed: int) -> None:
     assert_agree(interpreted, scenario, reading(scenario.plan, At.DELTA))
 
 
-@pytest.mark.xfail(strict=True, reason="Join.signed of a semijoin must be that of its left side alone")
 def test_a_semijoin_with_a_change_has_the_weights_of_its_left_side(interpreted: SparkSession) -> None:
     scenario = next(s for seed in range(1000) if len((s := random_scenario(seed, CORE)).changed) == len(s.schema))
     register(interpreted, scenario)

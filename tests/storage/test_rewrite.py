@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from storage_oracle import bag, few, tables
 
 from nabla.storage import bags, files, reading
-from nabla.storage.rewrite import Rewrite, may_hold, rewrite
+from nabla.storage.rewrite import Rewrite, absent, may_hold, rewrite
 from nabla.storage.table import Snapshot, StoredTable
 
 
@@ -78,6 +78,14 @@ def test_copies_are_taken_from_as_many_files_as_needed(tmp_path: Path) -> None:
     table = stored(tmp_path, *[numbers(0, 2)] * 4)
     delete = numbers(0, 1).append_column(bags.N, pa.array([3]))
     assert bag(reading.read(applied(table, rewrite(table.snapshot(), delete)))) == {(0, "row 0"): 1, (1, "row 1"): 4}
+
+
+def test_absent_rows_are_found_without_writing(tmp_path: Path) -> None:
+    table = stored(tmp_path, numbers(0, 2), numbers(1, 3))
+    wanted = numbers(1, 4).append_column(bags.N, pa.array([3, 1, 1]))
+    before = sorted(tmp_path.rglob("*"))
+    assert bag(absent(table.snapshot(), wanted)) == {(1, "row 1"): 1, (3, "row 3"): 1}
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_a_file_without_rows_left_disappears(tmp_path: Path) -> None:

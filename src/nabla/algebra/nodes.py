@@ -69,7 +69,9 @@ class Node:
         within = within if within is not None else self.inputs[0].names
         for expression in expressions:
             if missing := expression.columns - within:
-                raise MalformedPlan(f"{what} {expression.sql} reads {sorted(missing)}, which its input lacks: {sorted(within)}")
+                raise MalformedPlan(
+                    f"{what} {expression.sql} reads {sorted(missing)}, which its input lacks: {sorted(within)}"
+                )
 
     def _check_distinct_names(self) -> None:
         names = [c.name for c in self.columns]
@@ -350,7 +352,9 @@ class _BagOperator(Node):
 
     def __post_init__(self) -> None:
         if len(self.left.columns) != len(self.right.columns):
-            raise MalformedPlan(f"{type(self).__name__} of {len(self.left.columns)} and {len(self.right.columns)} columns")
+            raise MalformedPlan(
+                f"{type(self).__name__} of {len(self.left.columns)} and {len(self.right.columns)} columns"
+            )
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:

@@ -38,7 +38,8 @@ def _labels(columns: tuple[Column, ...]) -> str:
 
 def _projected(node: Project) -> str:
     return ", ".join(
-        o.column.label if readable(o.expr.sql) == o.column.label else f"{o.expr} → {o.column.label}" for o in node.outputs
+        o.column.label if readable(o.expr.sql) == o.column.label else f"{o.expr} → {o.column.label}"
+        for o in node.outputs
     )
 
 

@@ -152,7 +152,9 @@ class _Printer:
         weights = [f"{a}.{WEIGHT}" for a, n in (("l", node.left), ("r", node.right)) if n.signed]
         if node.kind in ("semi", "anti"):
             weights = [f"l.{WEIGHT}"] if node.left.signed else []
-        columns = ", ".join([quote(c.name) for c in node.columns] + [f"{' * '.join(weights)} AS {WEIGHT}"] * bool(weights))
+        columns = ", ".join(
+            [quote(c.name) for c in node.columns] + [f"{' * '.join(weights)} AS {WEIGHT}"] * bool(weights)
+        )
         return f"SELECT {hint}{columns or '1 AS _'} FROM {left} {_JOIN_WORDS[node.kind]} {right} ON {on}"
 
     def union(self, node: UnionAll) -> str:
@@ -209,7 +211,9 @@ class _Printer:
 
     def bag_operator(self, node: ExceptAll | IntersectAll, word: str) -> str:
         left, right = self.source(node.left, "s"), self.source(node.right, "s")
-        return f"(SELECT {_list(node.left.columns)} FROM {left}) {word} (SELECT {_list(node.right.columns)} FROM {right})"
+        return (
+            f"(SELECT {_list(node.left.columns)} FROM {left}) {word} (SELECT {_list(node.right.columns)} FROM {right})"
+        )
 
     def except_all(self, node: ExceptAll) -> str:
         return self.bag_operator(node, "EXCEPT ALL")

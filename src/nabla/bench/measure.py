@@ -109,4 +109,7 @@ def table(summaries: Sequence[Summary]) -> str:
     headings = ("view", "mode", "refresh s", "recompute s", "ratio", "jobs", "rows read", "recompute reads")
     rows = [list(asdict(s).values()) for s in summaries]
     mean = geometric_mean([s.ratio for s in summaries])
-    return text_table(headings, rows) + f"\ngeometric mean of the ratios: {mean:.2f}, worst {min(s.ratio for s in summaries):.2f}"
+    return (
+        text_table(headings, rows)
+        + f"\ngeometric mean of the ratios: {mean:.2f}, worst {min(s.ratio for s in summaries):.2f}"
+    )

@@ -87,7 +87,12 @@ def _summed(call: Call, weight: Column) -> Partial | None:
         change = f"CAST(SUM({_argument(call)} * {weight.ref.sql}) AS {stored})"
     else:
         return None
-    return Partial(_named(call, "sum", stored), Expr(change, stored), f"CAST(0 AS {stored})", f"CAST({{old}} + {{change}} AS {stored})")
+    return Partial(
+        _named(call, "sum", stored),
+        Expr(change, stored),
+        f"CAST(0 AS {stored})",
+        f"CAST({{old}} + {{change}} AS {stored})",
+    )
 
 
 def _count(call: Call, weight: Column) -> Maintained:

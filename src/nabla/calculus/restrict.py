@@ -7,7 +7,7 @@ from the few keys, and one on top of a join does not.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nabla.algebra.expressions import Column, Expr, equal
@@ -38,8 +38,7 @@ def restrict(node: Node, keys: Node, matches: Sequence[Match]) -> Node:
     """The rows of node that match some row of keys in all matches; without matches, all rows."""
     if not matches:
         return node
-    pushed = _PASSES.get(type(node), _stop)(node, keys, tuple(matches))
-    return pushed
+    return _PASSES.get(type(node), _stop)(node, keys, tuple(matches))
 
 
 def on_columns(node: Node, names: Sequence[str], keys: Node) -> tuple[Match, ...]:
@@ -115,7 +114,7 @@ def _bag_operator(node: ExceptAll | IntersectAll, keys: Node, matches: tuple[Mat
     )
 
 
-_PASSES = {
+_PASSES: dict[type[Node], Callable[..., Node]] = {
     Project: _project,
     Filter: _filter,
     UnionAll: _union,

@@ -118,7 +118,6 @@ def antijoin(q: Join, c: Derivation) -> Node | None:
     return add(_joined(c.d(q.left), c.old(q.right), q), down, negative(up))
 
 
-
 def outer_parts(q: Join) -> UnionAll:
     """S ⟕ T = (S ⋈ T) + (S ▷ T) × null, and the mirror images."""
     left, right = q.left, q.right
@@ -209,5 +208,3 @@ def except_all(q: ExceptAll, c: Derivation) -> Node | None:
 @rule(IntersectAll, law="d(S ∩ T) = (S₁ ∩ T₁) − (S₀ ∩ T₀) on the rows in dS or dT", source="GLT97, on bags")
 def intersect_all(q: IntersectAll, c: Derivation) -> Node | None:
     return _by_rows(q, c)
-
-

@@ -202,7 +202,11 @@ class ChangeTable(Stage):
         calls = tuple(f.call for f in self.functions if not f.partials[0].cancels)
         again = primed(Aggregate(now, self.keys, calls), "+")
         same_group = tuple(equal(merged.column(k).ref, again.column(k + "+").ref, null_safe=True) for k in self.keys)
-        fresh = {f.partials[0].column.name: again.column(f.call.column.name + "+").ref for f in self.functions if not f.partials[0].cancels}
+        fresh = {
+            f.partials[0].column.name: again.column(f.call.column.name + "+").ref
+            for f in self.functions
+            if not f.partials[0].cancels
+        }
         return Join(merged, again, same_group, "left"), fresh
 
     def _broken(self, p: Partial) -> str:
@@ -273,7 +277,9 @@ class Staged:
         node = self.root
         while isinstance(node, Filter | Project):
             node = node.input
-        return self.stages[-1] if self.stages and isinstance(node, Scan) and node.table == self.stages[-1].table else None
+        return (
+            self.stages[-1] if self.stages and isinstance(node, Scan) and node.table == self.stages[-1].table else None
+        )
 
     def derivation(self, changed: frozenset[str]) -> Derivation:
         return Derivation(changed, {s.table: s.contents for s in self.stages})

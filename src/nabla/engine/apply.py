@@ -203,4 +203,6 @@ def _feed_frame(signed: DataFrame, names: Sequence[str], version: int, now: date
     kind = F.when(F.col(N) > 0, F.lit("insert")).otherwise(F.lit("delete")).alias("_change_type")
     repeats = signed.withColumn("_copy", F.explode(F.sequence(F.lit(1), F.abs(F.col(N)).cast("int"))))
     stamp = F.lit(now).cast("timestamp").alias("_timestamp")
-    return repeats.select(*[F.col(quote(n)) for n in names], kind, F.lit(version).cast("bigint").alias("_version"), stamp)
+    return repeats.select(
+        *[F.col(quote(n)) for n in names], kind, F.lit(version).cast("bigint").alias("_version"), stamp
+    )

@@ -28,6 +28,7 @@ from nabla.engine.relations import Relations
 from nabla.planner.steps import Build, Finish, Plan, Produce, Recompute, Settle, Step, Touch
 from nabla.storage.bags import consolidate
 
+
 @dataclass
 class Rows:
     """The result of a query: an Arrow table on the driver, or Parquet files that Spark wrote."""
@@ -126,7 +127,11 @@ class Execution:
         if finish is None:
             frame = change.frame(self.workspace)
             self._bind(stage.state_table, At.DELTA, frame)
-            self._bind(stage.state_table, At.NEW, self.relations.frame(self.workspace, stage.state_table, At.OLD).unionByName(frame))
+            self._bind(
+                stage.state_table,
+                At.NEW,
+                self.relations.frame(self.workspace, stage.state_table, At.OLD).unionByName(frame),
+            )
 
     def _may_have_lost(self, stage: Stage) -> bool:
         """Whether the touched groups show a deleted value of a min or max."""
@@ -146,7 +151,9 @@ class Execution:
         kept = Named(Column("keep#", "boolean"), keep)
         both = Project(query, (*state, *values, kept))
         hidden = _hidden_schema(query.columns)
-        schema = StructType([*hidden.fields, *_value_fields(self.schema), StructField("keep", types.type_of("boolean"))])
+        schema = StructType(
+            [*hidden.fields, *_value_fields(self.schema), StructField("keep", types.type_of("boolean"))]
+        )
         rows = self._rows(self._query(both), types.with_weight(schema))
         return self._split(rows, hidden)
 

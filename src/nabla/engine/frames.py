@@ -38,7 +38,7 @@ def engine_session(spark: SparkSession, large: bool = False) -> SparkSession:
     """A session beside the user's: its own settings and temporary names, the same Spark."""
     session = spark.newSession()
     for key, value in (_SETTINGS | (_LARGE if large else {})).items():
-        session.conf.set(key, value or spark.conf.get(key))
+        session.conf.set(key, value or str(spark.conf.get(key)))
     return session
 
 

@@ -50,7 +50,7 @@ def arrow_rows(data: Data, schema: StructType, table: str) -> pa.Table:
         data = pa.Table.from_batches([data])
     if isinstance(data, pa.Table):
         return _from_arrow(data, schema, table)
-    if isinstance(data, Mapping) or isinstance(data, str | bytes) or not isinstance(data, Iterable):
+    if isinstance(data, Mapping | str | bytes) or not isinstance(data, Iterable):
         raise NablaError(
             "NABLA_ROWS",
             f"cannot take rows of {table} from a {type(data).__name__}",
@@ -109,7 +109,9 @@ def _from_arrow(data: pa.Table, schema: StructType, table: str) -> pa.Table:
         except pa.ArrowInvalid as error:
             raise _type_error(table, field.name, schema[field.name].dataType, str(error)) from None
         except pa.ArrowNotImplementedError:
-            raise _type_error(table, field.name, schema[field.name].dataType, f"a column of type {column.type}") from None
+            raise _type_error(
+                table, field.name, schema[field.name].dataType, f"a column of type {column.type}"
+            ) from None
     return pa.table(columns, schema=target)
 
 

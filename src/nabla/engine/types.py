@@ -23,20 +23,26 @@ from pyspark.sql.types import (
 
 from nabla.errors import NablaError
 
-_STORABLE = (
-    "boolean tinyint smallint int bigint float double string binary date timestamp timestamp_ntz decimal array map struct"
-).split()
+_STORABLE = frozenset(
+    ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "string", "binary", "date")
+    + ("timestamp", "timestamp_ntz", "array", "map", "struct", "void", "varchar", "char")
+)
 
 
 def parse(ddl: str) -> StructType:
     """A schema as users write it: `id BIGINT, name STRING`."""
     try:
-        return StructType.fromDDL(ddl)
+        schema = StructType.fromDDL(ddl)
     except Exception as error:
         first = str(error).strip().splitlines()[0]
         raise NablaError(
-            "NABLA_SCHEMA", f"cannot read the schema {ddl!r}: {first}", place="schema=", remedy='Write it as "id BIGINT, name STRING".'
+            "NABLA_SCHEMA",
+            f"cannot read the schema {ddl!r}: {first}",
+            place="schema=",
+            remedy='Write it as "id BIGINT, name STRING".',
         ) from None
+    assert isinstance(schema, StructType)
+    return schema
 
 
 def type_of(ddl: str) -> DataType:
@@ -45,7 +51,9 @@ def type_of(ddl: str) -> DataType:
 
 def stored(schema: StructType, names: Sequence[str]) -> StructType:
     """The schema as Delta keeps it: names it can store, everything nullable, types that Parquet has."""
-    return StructType([StructField(n, _stored_type(f.dataType), True) for n, f in zip(names, schema.fields, strict=True)])
+    return StructType(
+        [StructField(n, _stored_type(f.dataType), True) for n, f in zip(names, schema.fields, strict=True)]
+    )
 
 
 def _stored_type(type_: DataType) -> DataType:
@@ -72,7 +80,7 @@ def _check_type(type_: DataType, place: str) -> None:
     for inner in _parts(type_):
         _check_type(inner, place)
     name = type_.simpleString().split("(")[0].split("<")[0].split(" ")[0]
-    if name not in (*_STORABLE, "void", "varchar", "char"):
+    if name not in _STORABLE:
         raise NablaError(
             "NABLA_TYPE",
             f"Delta tables cannot store values of type {type_.simpleString()}",
@@ -117,7 +125,8 @@ def conform(table: pa.Table, schema: StructType) -> pa.Table:
     """The same rows under the stored names and types; columns are matched by position."""
     target = arrow_schema(schema)
     columns = [
-        column if column.type == field.type else _cast(column, field) for column, field in zip(table.columns, target, strict=True)
+        column if column.type == field.type else _cast(column, field)
+        for column, field in zip(table.columns, target, strict=True)
     ]
     return pa.table(columns, schema=target) if columns else table
 

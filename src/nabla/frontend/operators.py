@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from nabla.algebra.expressions import Call, Column, Expr, Named, WindowCall, quote
+from nabla.algebra.expressions import Call, Expr, Named, WindowCall
 from nabla.algebra.nodes import (
     Aggregate,
     At,

@@ -87,7 +87,13 @@ def choose(facts: ViewFacts, staged: Staged, mode: Mode) -> Plan:
     ours, theirs = _incremental_cost(facts, steps), _full_cost(facts, staged)
     if mode == "auto" and theirs.seconds * MARGIN < ours.seconds:
         return _full(facts, staged, f"recomputing is cheaper: {theirs}, maintaining {ours}", ours, theirs)
-    why = "cheaper than recomputing" if ours.seconds <= theirs.seconds else "asked for" if mode != "auto" else "about as cheap"
+    why = (
+        "cheaper than recomputing"
+        if ours.seconds <= theirs.seconds
+        else "asked for"
+        if mode != "auto"
+        else "about as cheap"
+    )
     reason = f"{facts.changed_rows} changed rows in {_and(sorted(facts.changed))}; {why}: {ours}, recomputing {theirs}"
     large = facts.changed_rows > LARGE_CHANGE
     return Plan(facts.name, "incremental", reason, steps, facts.changed, ours, theirs, large)

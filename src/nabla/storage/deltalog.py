@@ -129,7 +129,7 @@ def corrupt(folder: str | os.PathLike[str], what: str) -> NablaError:
 
 
 def _commit_path(folder: str | os.PathLike[str], version: int) -> str:
-    return f"{folder}/_delta_log/{version:020d}.json"
+    return f"{os.fspath(folder)}/_delta_log/{version:020d}.json"
 
 
 def _exists(folder: str | os.PathLike[str], version: int) -> bool:
@@ -138,7 +138,7 @@ def _exists(folder: str | os.PathLike[str], version: int) -> bool:
 
 def _listed(folder: str | os.PathLike[str]) -> list[tuple[int, str]]:
     try:
-        names = os.listdir(f"{folder}/_delta_log")
+        names = os.listdir(os.path.join(folder, "_delta_log"))
     except (FileNotFoundError, NotADirectoryError):
         return []
     found = (_NAME.fullmatch(name) for name in names)
