@@ -130,6 +130,36 @@ def test_sparks_own_starter_project_runs_unchanged(tmp_path: Path, monkeypatch: 
     assert [row["id"] for row in rows] == [0, 2, 4, 6, 8]
 
 
+def test_queries_over_files_are_tables_that_every_run_reads_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "transformations").mkdir()
+    (tmp_path / "spark-pipeline.yml").write_text(
+        "name: files\nstorage: x\nlibraries: [{glob: {include: transformations/**}}]\n"
+    )
+    data = tmp_path / "sales.csv"
+    data.write_text("region,amount\nnorth,1\nsouth,2\n")
+    (tmp_path / "transformations/all.py").write_text(
+        "from pyspark import pipelines as dp\n\n"
+        "@dp.materialized_view\n"
+        "def total():\n"
+        "    return spark.table('sales').groupBy('region').sum('amount')\n\n"
+        "@dp.materialized_view\n"
+        "def sales():\n"
+        f"    return spark.read.csv('{data}', header=True, inferSchema=True)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    assert [(done["name"], done["mode"]) for done in ok("run")["built"]] == [("sales", "load"), ("total", "build")]
+    assert [done["mode"] for done in ok("run")["built"]] == ["skip"]
+
+    data.write_text("region,amount\nnorth,1\nsouth,5\nwest,1\n")
+    again = ok("run", "--mode", "incremental")
+    assert [(done["mode"], done["inserted"], done["deleted"]) for done in again["built"]] == [("reload", 2, 1)]
+    assert again["refreshed"]["total"]["mode"] == "incremental"
+    rows = ok("sql", "SELECT * FROM total ORDER BY region")
+    assert [list(row.values()) for row in rows] == [["north", 1], ["south", 5], ["west", 1]]
+
+
 @pytest.mark.parametrize(
     ("file", "text", "expected"),
     [
@@ -141,6 +171,11 @@ def test_sparks_own_starter_project_runs_unchanged(tmp_path: Path, monkeypatch: 
             "x.sql",
             "SET spark.sql.ansi.enabled = false;\nCREATE MATERIALIZED VIEW x AS SELECT 1 AS n",
             ["line 2", "ansi"],
+        ),
+        (
+            "x.sql",
+            "CREATE MATERIALIZED VIEW x AS SELECT 1 FROM y;\nCREATE MATERIALIZED VIEW y AS SELECT 1 FROM x",
+            ["NABLA_CYCLE", "line 1", "line 2"],
         ),
         (
             "x.py",

@@ -23,7 +23,7 @@ from nabla.errors import Mismatch, NablaError
 
 P = ParamSpec("P")
 R = TypeVar("R")
-MODE_STYLES = {"skip": "dim", "incremental": "green", "full": "yellow", "build": "cyan", "rebuild": "cyan"}
+MODE_STYLES = {"skip": "dim", "incremental": "green", "full": "yellow", "reload": "yellow"}
 
 
 def out() -> Console:
@@ -126,7 +126,7 @@ def jsonable(value: Any) -> Any:
 def table(
     headers: Sequence[str], rows: Iterable[Sequence[object]], numbers: Sequence[str] = (), tail: str = ""
 ) -> Table:
-    """A plain table; the columns named in `numbers` are aligned right, the one named `tail` is cut where it is too long."""
+    """A plain table: the columns named in `numbers` are aligned right, the one named `tail` is cut at the edge."""
     grid = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
     for header in headers:
         side: JustifyMethod = "right" if header in numbers else "left"
@@ -154,4 +154,4 @@ def cell(value: object) -> str:
 
 
 def mode_cell(mode: str) -> str:
-    return f"[{MODE_STYLES.get(mode, 'white')}]{escape(mode)}[/]"
+    return f"[{MODE_STYLES.get(mode, 'cyan')}]{escape(mode)}[/]"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,8 +14,9 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
+from nabla.cli.loading import load_query, load_table, reads_lake
 from nabla.errors import NablaError
-from nabla.frontend.pipeline_spec import Spec, TableSource
+from nabla.frontend.pipeline_spec import Spec
 from nabla.frontend.pipelines import Element, load_project, python_error
 
 if TYPE_CHECKING:
@@ -33,13 +35,17 @@ MEANING = (
     "spark.sql.timestampType",
 )
 
+# What makes a query one that Spark can run and Nabla cannot keep as a view.
+OUTSIDE = ("NABLA_FOREIGN_SOURCE", "NABLA_UNKNOWN_TABLE", "NABLA_UNSUPPORTED_OPERATOR")
+
 
 @dataclass(frozen=True)
 class Built:
-    """A view that this run built from nothing, or again because its definition changed."""
+    """A view that this run built from nothing or again because its definition changed; or a dataset that it read again."""
 
     name: str
     mode: str
+    reason: str
     inserted: int
     deleted: int
     seconds: float
@@ -62,9 +68,10 @@ def run_project(folder: Path, lake: Lake, *, mode: Mode | None, rebuild: bool, t
     tell("Reading the project")
     project = load_project(folder, lake.spark)
     tables = _load_tables(lake, project.spec, tell)
-    built = _Builder(lake, project.spec, rebuild, tell).build(project.definitions)
+    mode = mode or project.spec.mode
+    built = _Builder(lake, project.spec, mode, rebuild, tell).build(project.definitions)
     tell("Refreshing")
-    reports = lake.refresh(mode=mode or project.spec.mode, progress=lambda report: tell(f"Refreshed {report.name}"))
+    reports = lake.refresh(mode=mode, progress=lambda report: tell(f"Refreshed {report.name}"))
     known = {element.name.lower() for element in project.definitions}
     strangers = [name for name, status in lake.status().items() if status.kind == "view" and name.lower() not in known]
     return Run(project.name, project.lake, tables, built, dict(reports), tuple(strangers))
@@ -75,41 +82,17 @@ def _load_tables(lake: Lake, spec: Spec, tell: Tell) -> tuple[str, ...]:
     missing = [source for source in spec.tables if source.name.lower() not in present]
     for source in missing:
         tell(f"Loading {source.name}")
-        if (source.path / "_delta_log").is_dir():
-            lake.register(source.name, str(source.path))
-        else:
-            lake.create_table(source.name, data=_read_files(lake, source, spec), key=source.key or None)
+        load_table(lake, source)
     return tuple(source.name for source in missing)
-
-
-def _read_files(lake: Lake, source: TableSource, spec: Spec) -> DataFrame:
-    formats = {".csv": "csv", ".json": "json", ".jsonl": "json", ".parquet": "parquet"}
-    files = [source.path] if source.path.is_file() else sorted(source.path.glob("*"))
-    found = {formats[file.suffix] for file in files if file.suffix in formats}
-    if len(found) != 1:
-        raise NablaError(
-            "NABLA_PROJECT",
-            f'the files of table "{source.name}" are missing or of more than one kind',
-            place=str(source.path),
-            remedy="Name a .csv, .json or .parquet file, a folder of them or a Delta table.",
-        )
-    kind = found.pop()
-    reader = lake.spark.read.format(kind)
-    if kind == "csv":
-        reader = reader.option("header", True)
-    if source.schema is None and kind == "csv":
-        reader = reader.option("inferSchema", True)
-    elif source.schema is not None:
-        reader = reader.schema(source.schema)
-    return reader.load(source.path.as_uri())
 
 
 class _Builder:
     """Builds a project's datasets in an order that works: one that reads another that is not there yet waits for it."""
 
-    def __init__(self, lake: Lake, spec: Spec, rebuild: bool, tell: Tell) -> None:
+    def __init__(self, lake: Lake, spec: Spec, mode: Mode, rebuild: bool, tell: Tell) -> None:
         self.lake = lake
         self.spec = spec
+        self.mode = mode
         self.rebuild = rebuild
         self.tell = tell
         self.built: list[Built] = []
@@ -129,8 +112,7 @@ class _Builder:
                         raise self._placed(error, element) from error
                     errors[element.name] = error
             if len(errors) == len(waiting):
-                first = waiting[0]
-                raise self._placed(errors[first.name], first) from errors[first.name]
+                raise self._stuck(waiting, errors)
             waiting = [element for element in waiting if element.name in errors]
         if self.changed:
             raise self._changed_error()
@@ -138,18 +120,27 @@ class _Builder:
 
     def _build_one(self, element: Element) -> None:
         self.tell(f"Building {element.name}")
-        start = time.monotonic()
         query = self._query(element)
         if element.kind == "temporary_view":
             frame = self.lake.sql(query) if isinstance(query, str) else query
             frame.createOrReplaceTempView(f"`{element.name.replace('`', '``')}`")
             return
+        try:
+            self._keep_view(element, query)
+        except NablaError as error:
+            outside = self._from_outside(error, query)
+            if outside is None:
+                raise
+            self._keep_table(element, outside, error)
+
+    def _keep_view(self, element: Element, query: str | DataFrame) -> None:
+        start = time.monotonic()
         mode = "build"
         try:
             report = self.lake.create_view(element.name, query)
         except NablaError as error:
-            if error.code == "NABLA_EXISTS":  # as the project defines it
-                return
+            if error.code == "NABLA_EXISTS" and self.lake.status()[element.name].kind == "view":
+                return  # as the project defines it
             if error.code != "NABLA_DEFINITION_CHANGED":
                 raise
             if not self.rebuild:
@@ -157,13 +148,33 @@ class _Builder:
                 return
             mode = "rebuild"
             report = self.lake.create_view(element.name, query, rebuild=True)
-        self.built.append(Built(element.name, mode, report.inserted, report.deleted, time.monotonic() - start))
+        seconds = time.monotonic() - start
+        self.built.append(Built(element.name, mode, "", report.inserted, report.deleted, seconds))
+
+    def _from_outside(self, error: NablaError, query: str | DataFrame) -> DataFrame | None:
+        """The query, if Spark can run it and Nabla cannot keep it: it reads files, say, and not only the lake."""
+        if error.code not in OUTSIDE:
+            return None
+        try:
+            return self.lake.sql(query) if isinstance(query, str) else query
+        except NablaError:  # a dataset that it reads is not there yet
+            return None
+
+    def _keep_table(self, element: Element, frame: DataFrame, why: NablaError) -> None:
+        start = time.monotonic()
+        if reads_lake(self.lake, frame):
+            self.lake.refresh(mode=self.mode)
+        done = load_query(self.lake, element.name, frame)
+        reason = f"{why.code}: {why.message}; read again at every run"
+        seconds = time.monotonic() - start
+        self.built.append(Built(element.name, done.mode, reason, done.inserted, done.deleted, seconds))
 
     def _query(self, element: Element) -> str | DataFrame:
         if isinstance(element.query, str):
             if element.schema is not None:
                 _check_schema(element, self.lake.sql(element.query))
             return element.query
+        _ = self.lake.spark  # the session that the function uses now knows what was built before
         with contextlib.chdir(self.spec.folder):
             try:
                 frame = element.query()
@@ -191,7 +202,8 @@ class _Builder:
 
     def _check(self, element: Element) -> None:
         status = self.lake.status()
-        if element.name in status and (element.kind == "temporary_view" or status[element.name].kind != "view"):
+        given = [source.name.lower() for source in self.spec.tables]
+        if element.name in status and (element.kind == "temporary_view" or element.name.lower() in given):
             raise NablaError(
                 "NABLA_DUPLICATE_NAME",
                 f'"{element.name}" is already a {status[element.name].kind} of the lake',
@@ -206,6 +218,19 @@ class _Builder:
                     place=element.place,
                     remedy=f"Set {key} in the configuration of {self.spec.file.name}.",
                 )
+
+    def _stuck(self, waiting: Sequence[Element], errors: Mapping[str, Exception]) -> NablaError:
+        """What to say when every dataset that is left misses another: one that nobody defines, or each other."""
+        names = re.compile("|".join(rf"\b{re.escape(element.name)}\b" for element in waiting), re.IGNORECASE)
+        for element in waiting:
+            if not names.search(str(errors[element.name])):
+                return self._placed(errors[element.name], element)
+        return NablaError(
+            "NABLA_CYCLE",
+            f"{_listed(waiting)} read each other or themselves",
+            place="; ".join(element.place for element in waiting),
+            remedy="Let one of them read the tables it is made from.",
+        )
 
     def _placed(self, error: Exception, element: Element) -> NablaError:
         """The error with the file and line of the definition it is about."""

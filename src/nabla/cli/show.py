@@ -25,7 +25,7 @@ def run(result: Run) -> None:
     for name in result.tables:
         console.print(f"table [bold]{name}[/] loaded")
     rows: list[Line] = [
-        (built.name, built.mode, "", built.inserted, built.deleted, built.seconds) for built in result.built
+        (built.name, built.mode, built.reason, built.inserted, built.deleted, built.seconds) for built in result.built
     ]
     fresh = {built.name for built in result.built}
     rows += [report_row(report) for name, report in result.refreshed.items() if name not in fresh]

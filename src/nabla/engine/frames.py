@@ -25,6 +25,7 @@ _SETTINGS = {
     "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # the old default has no statistics
     "spark.sql.session.timeZone": "",
     "spark.sql.ansi.enabled": "",
     "spark.sql.caseSensitive": "",

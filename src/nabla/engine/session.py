@@ -77,6 +77,7 @@ def settings(app_name: str, scratch: Path) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # the old default has no statistics
         "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
         # Listing more paths than this costs a Spark job; the Delta log already knows the files.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",

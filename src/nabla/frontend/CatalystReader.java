@@ -120,10 +120,10 @@ public class CatalystReader {
     private Expression standIn(Expression e) {
         InheritAnalysisRules function = (InheritAnalysisRules) e;
         Seq arguments = arguments(function);
-        if (!templates.isFaithful(function, arguments)) return function.child();
-        String name = STANDIN + simpleName(e) + ":" + function.makeSQLString(SqlTemplates.holeNames(arguments.size()));
+        String sql = templates.of(function, arguments);
+        if (sql == null) return function.child();
         ExprId id = NamedExpression$.MODULE$.newExprId();
-        return new PythonUDF(name, null, e.dataType(), arguments, 100, e.deterministic(), id);
+        return new PythonUDF(STANDIN + simpleName(e) + ":" + sql, null, e.dataType(), arguments, 100, e.deterministic(), id);
     }
 
     /** The arguments, with the columns that the analyzer renamed in the replacement alone (a self-join of a DataFrame). */
@@ -266,6 +266,8 @@ public class CatalystReader {
         node.put("children", values(e.children()));
         node.put("fields", fields(e, e.children()));
         if (e instanceof PlanExpression) node.put("plan", operator((LogicalPlan) ((PlanExpression) e).plan()));
+        if (e instanceof GetStructField) node.put("field", ((GetStructField) e).extractFieldName());
+        if (e instanceof GetArrayStructFields) node.put("field", ((GetArrayStructFields) e).field().name());
         if (e instanceof PivotFirst) node.put("pivot_values", pivotValues((PivotFirst) e));
         return node;
     }

@@ -32,15 +32,14 @@ public class SqlTemplates {
 
     /** The SQL of an expression with holes for its children, or null where Spark does not parse that back to the same. */
     public String of(Expression e) {
-        Seq children = e.children();
         String sql = null;
-        // A constant stays where the function insists on one.
-        for (int constants = 0; constants < 2; constants++) {
-            Seq holes = holes(children, constants == 1);
+        for (int attempt = 0; attempt < 2; attempt++) {
             try {
-                Expression hollow = children.isEmpty() ? e : (Expression) e.withNewChildren(holes);
+                Seq holes = holes(e.children(), attempt == 1);
+                Expression hollow = holes.isEmpty() ? e : (Expression) e.withNewChildren(holes);
                 if (sql == null) sql = sql(hollow);
-                if (isFaithful(hollow, sql(hollow), holes)) return sql;
+                // A lambda leaves no hole, so what takes one cannot be asked; and it hides nothing.
+                if (e instanceof HigherOrderFunction || isFaithful(hollow, sql(hollow), holes)) return sql;
                 if (!hollow.containsTag(FunctionRegistry$.MODULE$.FUNC_ALIAS())) continue;
                 // The name by which it was called can be that of a function with other arguments.
                 hollow.unsetTagValue(FunctionRegistry$.MODULE$.FUNC_ALIAS());
@@ -50,6 +49,33 @@ public class SqlTemplates {
             }
         }
         return null;
+    }
+
+    /** The same for a function with a replacement: the replacement must come out the same, over the same arguments. */
+    public String of(InheritAnalysisRules function, Seq arguments) {
+        for (int attempt = 0; attempt < 4; attempt++) {
+            try {
+                Seq holes = holes(arguments, attempt % 2 == 1);
+                Expression replacement = (Expression) function.child().transform(new Hollowing(arguments, holes));
+                if (isFaithful(replacement, sql(function, texts(holes), attempt >= 2), holes)) {
+                    return sql(function, holeNames(arguments.size()), attempt >= 2);
+                }
+            } catch (Throwable bound) {
+                // As above.
+            }
+        }
+        return null;
+    }
+
+    private static String sql(InheritAnalysisRules function, Seq arguments, boolean plainCall) {
+        if (!plainCall) return function.makeSQLString(arguments);
+        return ((Expression) function).prettyName() + "(" + arguments.mkString(", ") + ")";
+    }
+
+    private static Seq texts(Seq expressions) {
+        List texts = new ArrayList();
+        for (Iterator i = expressions.iterator(); i.hasNext();) texts.add(((Expression) i.next()).sql());
+        return seq(texts);
     }
 
     private static String sql(Expression e) {
@@ -62,18 +88,6 @@ public class SqlTemplates {
         Object key = Arrays.asList(new Object[] {printed.canonicalized(), sql, ansi});
         if (!FAITHFUL.containsKey(key)) FAITHFUL.put(key, Boolean.valueOf(parsesTo(sql, holes, printed)));
         return ((Boolean) FAITHFUL.get(key)).booleanValue();
-    }
-
-    /** The same for a function with a replacement: the replacement must come out the same, over the same arguments. */
-    public boolean isFaithful(InheritAnalysisRules function, Seq arguments) {
-        for (int constants = 0; constants < 2; constants++) {
-            Seq holes = holes(arguments, constants == 1);
-            List texts = new ArrayList();
-            for (Iterator i = holes.iterator(); i.hasNext();) texts.add(((Expression) i.next()).sql());
-            Expression replacement = (Expression) function.child().transform(new Hollowing(arguments, holes));
-            if (isFaithful(replacement, function.makeSQLString(seq(texts)), holes)) return true;
-        }
-        return false;
     }
 
     public static class Hollowing extends AbstractPartialFunction {
@@ -105,15 +119,18 @@ public class SqlTemplates {
                 Object hole = i.next();
                 if (hole instanceof Attribute && !columns.contains(hole)) columns.add(hole);
             }
-            Expression parsed = session.sessionState().sqlParser().parseExpression(sql);
             LogicalPlan relation = new LocalRelation(seq(columns), seq(new ArrayList()), false, Option.empty());
             List list = new ArrayList();
-            list.add(new UnresolvedAlias(parsed, Option.empty()));
+            list.add(new UnresolvedAlias(parsed(sql), Option.empty()));
             LogicalPlan plan = session.sessionState().analyzer().execute(new Project(seq(list), relation));
             return contains(plan, wanted);
         } catch (Throwable refused) {
             return false;
         }
+    }
+
+    private Expression parsed(String sql) throws Exception {
+        return (Expression) session.sessionState().sqlParser().parseExpression(sql);
     }
 
     private boolean contains(LogicalPlan plan, final Expression wanted) {
@@ -125,8 +142,8 @@ public class SqlTemplates {
             }
             public Object applyOrElse(Object e, Function1 otherwise) {
                 Expression it = (Expression) e;
-                if (it.resolved() && it.canonicalized().equals(canonical)
-                    && typeName(it.dataType()).equals(typeName(wanted.dataType()))) found[0] = true;
+                if (it.resolved() && typeName(it.dataType()).equals(typeName(wanted.dataType()))
+                    && it.canonicalized().equals(canonical)) found[0] = true;
                 return otherwise.apply(e);
             }
         });
@@ -134,14 +151,15 @@ public class SqlTemplates {
     }
 
     /** A column for each child, the same for equal children. */
-    private Seq holes(Seq children, boolean keepConstants) {
+    private Seq holes(Seq children, boolean keepConstants) throws Exception {
+        // A constant stays where the function insists on one.
         Map made = new HashMap();
         List holes = new ArrayList();
         for (int i = 0; i < children.size(); i++) {
             Expression child = (Expression) children.apply(i);
             Object key = child.canonicalized();
             if (keepConstants && child.foldable()) {
-                made.put(key, child);
+                made.put(key, child instanceof Literal && child.sql().startsWith("CAST(NULL") ? parsed(child.sql()) : child);
             } else if (!made.containsKey(key)) {
                 made.put(key, hole(i, child));
             }

@@ -149,11 +149,7 @@ def _subquery(p: Printer, e: Expression) -> str:
 
 def _field(p: Printer, e: Expression) -> str:
     """Brackets, because a field's name in backticks would look like a column."""
-    assert e.sql is not None
-    name = e.sql.removeprefix("`{0}`.")
-    if name.startswith("`"):
-        name = name[1:-1].replace("``", "`")
-    return f"{p.text(e.children[0])}[{string_literal(name)}]"
+    return f"{p.text(e.children[0])}[{string_literal(e.extra['field'])}]"
 
 
 def _lambda(p: Printer, e: Expression) -> str:
@@ -181,6 +177,13 @@ def _with_options(p: Printer, e: Expression) -> str:
     if options := [string_literal(part) for entry in e.fields["options"].items() for part in entry]:
         parts.append(f"map({', '.join(options)})")
     return f"{e.function}({', '.join(parts)})"
+
+
+def _cast(p: Printer, e: Expression) -> str:
+    """Spark leaves out a cast to an array, a map or a struct."""
+    if e.sql is not None or not e.type.lower().startswith(("array", "map", "struct")):
+        return p.filled(e)
+    return f"{'TRY_CAST' if e.fields['evalMode'] == 'TRY' else 'CAST'}({p.text(e.children[0])} AS {e.type})"
 
 
 def _raise_error(p: Printer, e: Expression) -> str:
@@ -243,6 +246,7 @@ PRINTERS: dict[str, Callable[[Printer, Expression], str]] = {
     **dict.fromkeys(("JsonToStructs", "CsvToStructs", "XmlToStructs"), _with_options),
     **dict.fromkeys(("StructsToJson", "StructsToCsv", "StructsToXml"), _with_options),
     **dict.fromkeys(("SchemaOfJson", "SchemaOfCsv", "SchemaOfXml"), _with_options),
+    "Cast": _cast,
     "RaiseError": _raise_error,
     "VariantGet": _variant_get,
     "Collate": _collate,

@@ -76,7 +76,7 @@ class Catalyst:
 
     def reader(self, session: SparkSession) -> Any:
         arguments = self.gateway.new_array(self.jvm.java.lang.Object, 2)
-        arguments[0], arguments[1] = session._jsparkSession, self._list({*PRINTERS, *PRINTED})
+        arguments[0], arguments[1] = session._jsparkSession, self._list({*PRINTERS, *PRINTED} - {"Cast"})
         return self._reader_class.getConstructors()[0].newInstance(arguments)
 
     @cached_property

@@ -35,11 +35,11 @@ def negated(table: pa.Table) -> pa.Table:
 
 
 def consolidate(table: pa.Table) -> pa.Table:
-    """Equal rows of a counted table as one with the sum of their counts, unless it is zero; in order of appearance."""
+    """Equal rows of a counted table as one with the sum of their counts, unless it is zero."""
     keys = table.drop_columns([N])
     groups = _group(keys, table[N])
     groups = groups.filter(pc.not_equal(groups[N], _ZERO))
-    rows = _taken(table.select([*keys.column_names, N]), pc.list_element(groups[_ROW], _FIRST))
+    rows = table.select([*keys.column_names, N]).take(pc.list_element(groups[_ROW], _FIRST))
     return rows.set_column(keys.num_columns, pa.field(N, pa.int64()), groups[N])
 
 
@@ -103,7 +103,7 @@ def _group(keys: pa.Table, count: pa.ChunkedArray) -> pa.Table:
     columns = [_groupable(column) for column in keys.columns] or [pa.nulls(keys.num_rows, pa.null())]
     names = [str(i) for i in range(len(columns))]
     numbered = pa.table([*columns, count, pa.arange(0, keys.num_rows)], [*names, N, _ROW])
-    # One thread keeps groups and the rows in them in order of appearance.
+    # One thread keeps the rows of a group in order of appearance; the groups themselves come in any order.
     grouped = numbered.group_by(names, use_threads=False).aggregate([(N, "sum"), (_ROW, "list")])
     return grouped.select([f"{N}_sum", f"{_ROW}_list"]).rename_columns([N, _ROW])
 

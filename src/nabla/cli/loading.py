@@ -1,0 +1,73 @@
+"""What a project brings into its lake from outside: files named in its specification, and queries that read them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
+
+from nabla.errors import NablaError
+from nabla.frontend.pipeline_spec import TableSource
+
+if TYPE_CHECKING:
+    from nabla.lake import Lake
+
+FORMATS = {".csv": "csv", ".json": "json", ".jsonl": "json", ".parquet": "parquet"}
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """How a table came to equal a query: `load` the first time, `reload` when it differed, `skip` when it did not."""
+
+    mode: str
+    inserted: int
+    deleted: int
+
+
+def load_table(lake: Lake, source: TableSource) -> None:
+    """Create a table of the specification: register a Delta table, load files of any other kind."""
+    if (source.path / "_delta_log").is_dir():
+        lake.register(source.name, source.path, key=source.key or None)
+    else:
+        lake.create_table(source.name, data=_read_files(lake, source), key=source.key or None)
+
+
+def load_query(lake: Lake, name: str, frame: DataFrame) -> Loaded:
+    """Make a table hold what a query returns now, by its difference: the views that read the table see only that."""
+    if name not in lake.status():
+        lake.create_table(name, data=frame)
+        return Loaded("load", lake.status()[name].rows or 0, 0)
+    now = frame.localCheckpoint()  # computed once, whatever it reads or calls
+    before = lake.read(name)
+    version = lake.status()[name].version
+    with lake.transaction() as tx:
+        tx.delete(name, rows=before.exceptAll(now))
+        tx.insert(name, now.exceptAll(before))
+    if lake.status()[name].version == version:
+        return Loaded("skip", 0, 0)
+    event = lake.history(name)[0]
+    return Loaded("reload", event.inserted, event.deleted)
+
+
+def reads_lake(lake: Lake, frame: DataFrame) -> bool:
+    return any(lake.path in file for file in frame.inputFiles())
+
+
+def _read_files(lake: Lake, source: TableSource) -> DataFrame:
+    files = [source.path] if source.path.is_file() else sorted(source.path.glob("*"))
+    kinds = {FORMATS[file.suffix] for file in files if file.suffix in FORMATS}
+    if len(kinds) != 1:
+        raise NablaError(
+            "NABLA_PROJECT",
+            f'the files of table "{source.name}" are missing or of more than one kind',
+            place=str(source.path),
+            remedy="Name a .csv, .json or .parquet file, a folder of them or a Delta table.",
+        )
+    kind = kinds.pop()
+    reader = lake.spark.read.format(kind)
+    if kind == "csv":
+        reader = reader.option("header", True).option("inferSchema", source.schema is None)
+    if source.schema is not None:
+        reader = reader.schema(source.schema)
+    return reader.load(source.path.as_uri())
