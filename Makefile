@@ -48,7 +48,7 @@ format: setup
 	$(BIN)/ruff format
 
 bench: setup $(VENV)/.bench
-	$(BIN)/python -m bench
+	$(BIN)/python -m nabla.bench
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -32,7 +32,7 @@ def price_rise(lake: Lake, shop: Shop) -> None:
 
 
 def departures(lake: Lake, shop: Shop) -> None:
-    leaving = "(17, 404, 1789)"
+    leaving = "(17, 40, 78)"
     with lake.transaction() as tx:
         orders = f"SELECT id FROM orders WHERE customer IN {leaving}"
         numbers = ", ".join(str(row.id) for row in lake.sql(orders).collect())

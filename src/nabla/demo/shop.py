@@ -60,6 +60,7 @@ SQL_VIEWS = {
         FROM customers c JOIN orders o ON o.customer = c.id
         JOIN order_lines l ON l.order_id = o.id JOIN products p ON p.id = l.product""",
 }
+VIEWS = (*SQL_VIEWS, "big_spenders")
 
 
 def big_spenders(lake: Lake) -> DataFrame:

@@ -21,9 +21,10 @@ from nabla.algebra.expressions import Column, Expr, Named, quote
 from nabla.algebra.nodes import At, Node, Project, Scan
 from nabla.algebra.sql import to_sql
 from nabla.calculus.outwards import broadcast_side
-from nabla.calculus.stages import Stage, stored_fields
+from nabla.calculus.stages import ChangeTable, Stage, stored_fields
 from nabla.engine import types
 from nabla.engine.frames import Workspace, read_parquet
+from nabla.engine.merge import merged
 from nabla.engine.relations import Relations
 from nabla.planner.steps import Build, Finish, Plan, Produce, Recompute, Settle, Step, Touch
 from nabla.storage.bags import consolidate
@@ -116,46 +117,55 @@ class Execution:
             self._bind(stage.state_table, At.DELTA, self.workspace.session.createDataFrame([], schema))
             self._bind(stage.state_table, At.NEW, self.relations.frame(self.workspace, stage.state_table, At.OLD))
             return
-        query = step.query if self._may_have_lost(stage) else step.query_if_none_lost
-        if finish is None:
-            change = self._signed(query, _hidden_schema(stage.state))
+        held = self._merged(stage)
+        if held is not None:
+            change = Rows(schema, table=held)
+            if finish is not None and held.num_rows:
+                self.result.change = self._finished(change, finish)
+        elif finish is None:
+            change = self._signed(self._settling(step), _hidden_schema(stage.state))
         else:
-            change, self.result.change = self._settle_and_finish(query, finish)
+            change, self.result.change = self._settle_and_finish(self._settling(step), finish)
         self.result.states[stage.table] = change
         if change.empty:
             self.unchanged.add(stage.state_table)
         if finish is None:
             frame = change.frame(self.workspace)
             self._bind(stage.state_table, At.DELTA, frame)
-            self._bind(
-                stage.state_table,
-                At.NEW,
-                self.relations.frame(self.workspace, stage.state_table, At.OLD).unionByName(frame),
-            )
+            old = self.relations.frame(self.workspace, stage.state_table, At.OLD)
+            self._bind(stage.state_table, At.NEW, old.unionByName(frame))
 
-    def _may_have_lost(self, stage: Stage) -> bool:
-        """Whether the touched groups show a deleted value of a min or max."""
-        columns = stage.deletions()
+    def _merged(self, stage: Stage) -> pa.Table | None:
+        """The change of the state where the driver can settle it."""
+        if not isinstance(stage, ChangeTable) or self.touched is None or self.touched.table is None:
+            return None
+        return merged(stage, self.touched.table, self.relations.states[stage.state_table])
+
+    def _settling(self, step: Settle) -> Node:
+        """The query with or without recomputed groups: the touched groups show whether a min or max can be lost."""
+        columns = step.stage.deletions()
         if not columns or self.touched is None or self.touched.table is None:
-            return bool(columns)
-        touch = next(s for s in self.plan.steps if isinstance(s, Touch) and s.stage is stage)
-        names = [c.name for c in touch.query.columns]
+            return step.query
         table = self.touched.table
-        return any(table.column(names.index(c)).null_count < table.num_rows for c in columns)
+        gone = table.columns[table.num_columns - len(columns) :]
+        return step.query if any(c.null_count < len(c) for c in gone) else step.query_if_none_lost
+
+    def _finished(self, change: Rows, finish: Finish) -> Rows:
+        """The view's change from the state's: values computed by Spark, which defines what they are."""
+        state = finish.stage.state
+        scan = Scan(finish.stage.state_table, At.DELTA, state, stored_fields(state))
+        self._bind(finish.stage.state_table, At.DELTA, change.frame(self.workspace))
+        rows = self._rows(self._query(_valued(scan, finish)), types.with_weight(self._valued_schema(scan.columns)))
+        return self._split(rows, _hidden_schema(state))[1]
 
     def _settle_and_finish(self, query: Node, finish: Finish) -> tuple[Rows, Rows]:
         """One query for the change of the state and, row by row, of the view."""
-        state = tuple(Named(c, c.ref) for c in query.columns)
-        keep = finish.keep or Expr("true", "boolean", False)
-        values = [Named(Column(f"value{i}#", v.type), _guarded(v, keep)) for i, v in enumerate(finish.values)]
-        kept = Named(Column("keep#", "boolean"), keep)
-        both = Project(query, (*state, *values, kept))
-        hidden = _hidden_schema(query.columns)
-        schema = StructType(
-            [*hidden.fields, *_value_fields(self.schema), StructField("keep", types.type_of("boolean"))]
-        )
-        rows = self._rows(self._query(both), types.with_weight(schema))
-        return self._split(rows, hidden)
+        rows = self._rows(self._query(_valued(query, finish)), types.with_weight(self._valued_schema(query.columns)))
+        return self._split(rows, _hidden_schema(query.columns))
+
+    def _valued_schema(self, state: Sequence[Column]) -> StructType:
+        keep = StructField("keep", types.type_of("boolean"))
+        return StructType([*_hidden_schema(state).fields, *_value_fields(self.schema), keep])
 
     def _split(self, rows: Rows, hidden: StructType) -> tuple[Rows, Rows]:
         state_names = [f.name for f in hidden.fields]
@@ -241,6 +251,14 @@ def _hidden_schema(columns: Sequence[Column]) -> StructType:
 
 def _value_fields(schema: StructType) -> list[StructField]:
     return [StructField(f"v{i}", f.dataType) for i, f in enumerate(schema.fields)]
+
+
+def _valued(state: Node, finish: Finish) -> Project:
+    """Rows of a state with the view's values beside them, and whether the view keeps them."""
+    keep = finish.keep or Expr("true", "boolean", False)
+    values = [Named(Column(f"value{i}#", v.type), _guarded(v, keep)) for i, v in enumerate(finish.values)]
+    columns = tuple(Named(c, c.ref) for c in state.columns)
+    return Project(state, (*columns, *values, Named(Column("keep#", "boolean"), keep)))
 
 
 def _guarded(value: Expr, keep: Expr) -> Expr:

@@ -222,6 +222,11 @@ def _timestamp_as_number(p: Printer, e: Expression) -> str:
     return f"{function}({p.text(e.children[0])})"
 
 
+def _part_of_time(p: Printer, e: Expression) -> str:
+    """What EXTRACT and arithmetic with intervals become."""
+    return f"date_part('{_PARTS_OF_TIME[e.kind]}', {p.text(e.children[0])})"
+
+
 def _aggregate(p: Printer, e: Expression) -> str:
     if e.fields["resultId"] not in p.calls:
         raise Unsupported("an aggregate function in this place")
@@ -233,6 +238,16 @@ def _transparent(p: Printer, e: Expression) -> str:
 
 
 _TRANSPARENT = frozenset({"Alias", "OuterReference", "KnownNullable", "KnownNotNull", "KnownFloatingPointNormalized"})
+
+_PARTS_OF_TIME = {
+    "SecondWithFraction": "SECOND",
+    "ExtractANSIIntervalYears": "YEAR",
+    "ExtractANSIIntervalMonths": "MONTH",
+    "ExtractANSIIntervalDays": "DAY",
+    "ExtractANSIIntervalHours": "HOUR",
+    "ExtractANSIIntervalMinutes": "MINUTE",
+    "ExtractANSIIntervalSeconds": "SECOND",
+}
 
 PRINTERS: dict[str, Callable[[Printer, Expression], str]] = {
     "AttributeReference": _attribute,
@@ -254,5 +269,6 @@ PRINTERS: dict[str, Callable[[Printer, Expression], str]] = {
     "ScalaUDF": _scala_udf,
     "PreciseTimestampConversion": _timestamp_as_number,
     "AggregateExpression": _aggregate,
+    **dict.fromkeys(_PARTS_OF_TIME, _part_of_time),
     **dict.fromkeys(_TRANSPARENT, _transparent),
 }

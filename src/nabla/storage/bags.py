@@ -73,6 +73,19 @@ def subtract(table: pa.Table, wanted: pa.Table) -> tuple[pa.Array, pa.Array]:
     return _mask_without(table.num_rows, near.take(out)), found.take(order)
 
 
+def positions(table: pa.Table, rows: pa.Table) -> pa.Array:
+    """For each of the distinct `rows` the number of an equal row of a table of distinct rows, NULL where there is none."""
+    groups = _group(pa.concat_tables([table, rows]), pa.chunked_array([pa.nulls(table.num_rows + rows.num_rows, pa.int64())]))
+    members = groups[_ROW].combine_chunks()
+    first, last = pc.list_element(members, 0), pc.list_element(pc.list_slice(members, 0, 2, return_fixed_size_list=True), 1)
+    here = table.num_rows
+    # A group is a row of one table alone, or a row of each, in this order.
+    asked = pc.if_else(pc.greater_equal(first, here), first, last)
+    found = pc.if_else(pc.less(first, here), first, pa.scalar(None, pa.int64()))
+    pairs = pa.table({"asked": asked, "found": found}).filter(pc.is_valid(asked)).sort_by("asked")
+    return pairs["found"].combine_chunks()
+
+
 def candidates(table: pa.Table, wanted: pa.Table, first: Sequence[str] = ()) -> pa.Array:
     """The numbers of the rows whose every simple column has a value that occurs in that column of `wanted`.
 

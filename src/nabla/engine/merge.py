@@ -1,0 +1,102 @@
+"""Settling a change table on the driver: □V and the stored partial results of its groups, merged by Arrow in milliseconds.
+
+This is the second query of a change table (`ChangeTable.settled`) for the usual case: the touched groups fit on the driver
+and none of them lost its min or max. What Arrow cannot do exactly as Spark does is left to Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as kinds
+
+from nabla.calculus.partials import Partial
+from nabla.calculus.stages import ChangeTable, stored_fields
+from nabla.storage import bags, reading
+from nabla.storage.bags import N
+from nabla.storage.rewrite import may_hold
+from nabla.storage.table import Snapshot
+
+LARGEST_STATE = 3_000_000
+"""Rows of a state's log up to which it is looked through on the driver."""
+
+
+def merged(stage: ChangeTable, touched: pa.Table, log: Snapshot) -> pa.Table | None:
+    """The signed change of the state, or None where Spark has to settle it."""
+    if log.rows > LARGEST_STATE or not all(_mergeable(p, log) for p in stage.extremes):
+        return None
+    width = len(stage.keys)
+    keys = touched.select(range(width))
+    partials = touched.select(range(width, width + len(stage.partials)))
+    deleted = touched.select(range(width + len(stage.partials), touched.num_columns))
+    stored = _stored(log, keys, len(stage.partials))
+    place = _places(stored.select(range(width)), keys)
+    old = stored.select(range(width, width + len(stage.partials))).take(place)
+    new = [_added(p, o, c, log) for p, o, c in zip(stage.partials, old.columns, partials.columns, strict=True)]
+    if _lost(stage, new, deleted):
+        return None
+    names = stored_fields(stage.state)
+    was = pc.is_valid(place)
+    count = new[0]
+    stays = pc.greater(count, pa.scalar(0, count.type)) if width else pa.repeat(pa.scalar(True), touched.num_rows)
+    gone = _signed([*keys.columns, *old.columns], names, -1, log).filter(was)
+    come = _signed([*keys.columns, *new], names, 1, log).filter(stays)
+    return bags.consolidate(pa.concat_tables([gone, come]))
+
+
+def _mergeable(partial: Partial, log: Snapshot) -> bool:
+    """Types that Arrow orders as Spark does; NaN it does not."""
+    return not partial.column.type.startswith(("float", "double", "boolean", "binary"))
+
+
+def _stored(log: Snapshot, keys: pa.Table, partials: int) -> pa.Table:
+    """The current rows of the state for keys that may be among the given ones."""
+    wanted = bags.counted(pa.table(keys.columns, names=[f"c{i}" for i in range(keys.num_columns)]))
+    wanted = wanted.cast(pa.schema([*(log.schema.field(n) for n in wanted.column_names[:-1]), pa.field(N, pa.int64())]))
+    pieces = [log.schema.empty_table()]
+    for file in log.files:
+        if keys.num_columns and may_hold(file, wanted).num_rows == 0:
+            continue
+        rows = reading.read_file(log, file)
+        pieces.append(rows.take(bags.candidates(rows, wanted)) if keys.num_columns else rows)
+    return bags.consolidate(pa.concat_tables(pieces))
+
+
+def _places(stored: pa.Table, keys: pa.Table) -> pa.Array:
+    """For each key the number of its row in the state, NULL for a new group."""
+    if keys.num_columns == 0:
+        return pa.array([0] if stored.num_rows else [None], pa.int64())
+    place = bags.positions(stored, keys.rename_columns(stored.column_names).cast(stored.schema))
+    return place
+
+
+def _added(partial: Partial, old: pa.ChunkedArray, change: pa.ChunkedArray, log: Snapshot) -> pa.ChunkedArray:
+    if not partial.cancels:
+        choose: Callable[..., pa.ChunkedArray] = (
+            pc.min_element_wise if partial.merged.startswith("LEAST") else pc.max_element_wise
+        )
+        return choose(old, change.cast(old.type), skip_nulls=True)
+    zero = pa.scalar(0, pa.int64()).cast(old.type)
+    before, more = pc.fill_null(old, zero), pc.fill_null(change.cast(old.type), zero)
+    if kinds.is_decimal(old.type):
+        wide = pa.decimal256(old.type.precision, old.type.scale)  # a sum of 38 digits may need 39 on the way
+        return pc.add(before.cast(wide), more.cast(wide)).cast(old.type)
+    return pc.add_checked(before, more)
+
+
+def _lost(stage: ChangeTable, new: list[pa.ChunkedArray], deleted: pa.Table) -> bool:
+    """Whether something at least as extreme as a new min or max was deleted."""
+    columns = [n for p, n in zip(stage.partials, new, strict=True) if not p.cancels]
+    for partial, now, gone in zip(stage.extremes, columns, deleted.columns, strict=True):
+        beyond = pc.less_equal if partial.merged.startswith("LEAST") else pc.greater_equal
+        test = pc.fill_null(beyond(gone.cast(now.type), now), True)
+        if pc.any(pc.and_(pc.is_valid(gone), test)).as_py():
+            return True
+    return False
+
+
+def _signed(columns: list[pa.ChunkedArray], names: tuple[str, ...], sign: int, log: Snapshot) -> pa.Table:
+    rows = pa.table([c.cast(log.schema.field(n).type) for c, n in zip(columns, names, strict=True)], names=list(names))
+    return rows.append_column(pa.field(N, pa.int64()), pa.repeat(pa.scalar(sign, pa.int64()), rows.num_rows))

@@ -1,0 +1,29 @@
+"""The demo, on a smaller shop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nabla.demo import shop
+from nabla.demo.run import run_demo
+from nabla.errors import NablaError
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
+
+
+def test_the_demo_maintains_every_view_and_verifies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for size, value in {"CUSTOMERS": 100, "PRODUCTS": 20, "ORDERS": 500}.items():
+        monkeypatch.setattr(shop, size, value)
+    results = run_demo(tmp_path / "shop")
+    first, *_, last = results
+    assert [view.view for view in first.views] == list(shop.VIEWS)
+    assert next(view for view in first.views if view.view == "order_totals").inserted == 60
+    assert {view.mode for view in last.views} == {"skip"}
+    assert all(view.recompute > 0 for view in first.views)
+    assert "every view equals its query" in capsys.readouterr().out
+    with pytest.raises(NablaError, match="NABLA_FOLDER_EXISTS"):
+        run_demo(tmp_path / "shop")
