@@ -7,6 +7,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -52,19 +53,19 @@ def open_lake(path: str | os.PathLike[str], spark: SparkSession | None = None) -
         check_session(spark)
     folder = Path(path)
     log = LakeLog.open(folder) if LakeLog.exists(folder) else LakeLog.create(folder)
-    return Lake(log, spark if spark is not None else build_session("nabla"))
+    return Lake(log, spark)
 
 
 class Lake:
     """Use `nabla.open`. All methods may be called from several threads, and several processes may use one lake."""
 
-    def __init__(self, log: LakeLog, spark: SparkSession) -> None:
+    def __init__(self, log: LakeLog, spark: SparkSession | None) -> None:
         self._log = log
-        self._spark = spark
+        self._given = spark
         self._lock = threading.RLock()
         self._names: dict[str, tuple[str, int]] = {}
         self._engines: dict[bool, SparkSession] = {}
-        self._home = Workspace(spark, log.new_staging())
+        self._refreshed: set[tuple[str, str]] = set()
 
     # ------------------------------------------------------------------ tables
 
@@ -84,7 +85,7 @@ class Lake:
         state = self._log.state()
         self._check_new(name, state)
         what = f'table "{name}"'
-        shape = _shape(schema, data, what)
+        shape = _shape(schema, data, what, self._spark)
         types.check_storable(shape, what)
         _check_columns(shape.names, what)
         keys = _key(key, shape, what)
@@ -242,7 +243,7 @@ class Lake:
         view = load_view(entry.name, entry.definition)
         refresh = refreshing.Refresh(self, "auto")
         sources = {s: refresh.source(s, entry, state) for s in view.sources}
-        plan = choose(refreshing.view_facts(view, entry, sources), view.staged, "auto")
+        plan = choose(refreshing.view_facts(view, entry, sources, self._cold(entry.name)), view.staged, "auto")
         last = _last(entry)
         return explain(plan, view.staged, view.plan, view.sql or "(a DataFrame)", view.obstacles, view.notes, last)
 
@@ -329,6 +330,25 @@ class Lake:
         """The Spark session, in which the lake's tables and views are known by their names, as they are now."""
         self._synchronize()
         return self._spark
+
+    @cached_property
+    def _spark(self) -> SparkSession:
+        """Started when it is first needed: the state of a lake can be looked at without it."""
+        return self._given if self._given is not None else build_session("nabla")
+
+    @cached_property
+    def _home(self) -> Workspace:
+        """For frames that users hold: it lives as long as the lake."""
+        return Workspace(self._spark, self._log.new_staging())
+
+    def _cold(self, view: str) -> frozenset[str]:
+        return frozenset(mode for mode in ("incremental", "full") if (view, mode) not in self._refreshed)
+
+    def _warm(self, view: str, mode: str) -> bool:
+        """Notes a refresh, and tells whether it was the first of its kind."""
+        first = (view, mode) not in self._refreshed
+        self._refreshed.add((view, mode))
+        return first
 
     def _synchronize(self) -> None:
         """Names of the session follow the lake: what is new or has moved on is registered, what was dropped goes."""
@@ -478,7 +498,8 @@ class Lake:
         return f"<b>lake {self.path}</b>{self.status()._repr_html_()}"
 
 
-def _shape(schema: str | StructType | None, data: intake.Data, what: str) -> StructType:
+def _shape(schema: str | StructType | None, data: intake.Data, what: str, spark: SparkSession) -> StructType:
+    """`spark` is not used, but a session must be there: it is what parses types."""
     if isinstance(schema, str):
         return types.parse(schema)
     if isinstance(schema, StructType):

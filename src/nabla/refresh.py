@@ -123,7 +123,7 @@ class Refresh:
         entry = state.entries[name]
         view = load_view(name, entry.definition)
         sources = {s: self.source(s, entry, state) for s in view.sources}
-        plan = choose(view_facts(view, entry, sources), view.staged, self.mode)
+        plan = choose(view_facts(view, entry, sources, self.lake._cold(name)), view.staged, self.mode)
         if plan.mode == "skip":
             return _report(plan, entry, Applied(), time.perf_counter() - begun, "")
         group = f"nabla-{uuid.uuid4().hex[:8]}"
@@ -215,7 +215,7 @@ class Refresh:
             else part.settled
             for name, part in entry.parts.items()
         }
-        facts = view_record(entry.facts, report, applied.rows, sources)
+        facts = view_record(entry.facts, report, applied.rows, sources, self.lake._warm(view.name, plan.mode))
         new = Entry(entry.name, "view", entry.definition, parts, facts)
         info = {"mode": report.mode, "reason": report.reason, "inserted": report.inserted, "deleted": report.deleted}
         info |= {"seconds": report.seconds, "version": report.version, "sources": report.sources}
@@ -229,7 +229,7 @@ def make_source(lake: Lake, name: str, state: LakeState, old: int, new: int) -> 
     return Source(name, lake._columns(entry), table, old, new, feed)
 
 
-def view_facts(view: View, entry: Entry, sources: Mapping[str, Source]) -> ViewFacts:
+def view_facts(view: View, entry: Entry, sources: Mapping[str, Source], cold: frozenset[str]) -> ViewFacts:
     must_rebuild = ""
     found = []
     for name, source in sources.items():
@@ -251,11 +251,11 @@ def view_facts(view: View, entry: Entry, sources: Mapping[str, Source]) -> ViewF
             remedy="Create the view again with rebuild=True.",
         )
     past = tuple(Measured(**p) for p in entry.facts.get("past", ()))
-    return ViewFacts(view.name, entry.facts.get("rows", 0), tuple(found), past, view.obstacles, must_rebuild)
+    return ViewFacts(view.name, entry.facts.get("rows", 0), tuple(found), past, view.obstacles, must_rebuild, cold)
 
 
 def view_record(
-    facts: Mapping[str, Any], report: ViewReport, rows: int, sources: Mapping[str, Source]
+    facts: Mapping[str, Any], report: ViewReport, rows: int, sources: Mapping[str, Source], cold: bool
 ) -> dict[str, Any]:
     """What the lake remembers of a view's refreshes."""
     measured = {
@@ -263,9 +263,10 @@ def view_record(
         "seconds": report.seconds,
         "changed_rows": sum(s.changed_rows for s in sources.values()) if report.mode != "full" else 0,
         "source_rows": sum(s.after.rows for s in sources.values()),
+        "cold": cold,
     }
     kept = [*facts.get("past", ()), measured]
-    full = [p for p in kept if p["mode"] == "full"][-2:]
+    full = [p for p in kept if p["mode"] == "full"][-REMEMBERED:]
     past = full + [p for p in kept if p["mode"] != "full"][-REMEMBERED:]
     return {"sources": report.sources, "rows": rows, "last": report.to_dict(), "past": past}
 
@@ -369,7 +370,7 @@ def build(lake: Lake, view: View, entry: Entry | None) -> tuple[Entry, ViewRepor
     seconds = round(time.perf_counter() - begun, 4)
     versions = {name: source.new for name, source in sources.items()}
     report = ViewReport(view.name, "full", "built", rows, 0, seconds, versions, 0)
-    facts_json = view_record({}, report, rows, sources)
+    facts_json = view_record({}, report, rows, sources, lake._warm(view.name, "full"))
     return Entry(view.name, "view", view.to_json(), parts, facts_json), report
 
 

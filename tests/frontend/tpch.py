@@ -59,19 +59,43 @@ def rows(seed: int = 7) -> dict[str, list[tuple[Any, ...]]]:
             for i in range(6)
         ],
         "customer": [
-            (i, f"C{i}", f"a{i}", maybe(i % 5), f"{r.choice([13, 31, 23])}-{i}", maybe(money(900)),
-             r.choice(["BUILDING", "AUTOMOBILE"]), "c")
+            (
+                i,
+                f"C{i}",
+                f"a{i}",
+                maybe(i % 5),
+                f"{r.choice([13, 31, 23])}-{i}",
+                maybe(money(900)),
+                r.choice(["BUILDING", "AUTOMOBILE"]),
+                "c",
+            )
             for i in range(10)
         ],  # fmt: skip
         "part": [
-            (i, r.choice(["green forest", "red rose"]), "M1", r.choice(BRANDS), r.choice(TYPES), r.randrange(1, 16),
-             r.choice(["SM CASE", "MED BAG", "LG BOX"]), money(100))
+            (
+                i,
+                r.choice(["green forest", "red rose"]),
+                "M1",
+                r.choice(BRANDS),
+                r.choice(TYPES),
+                r.randrange(1, 16),
+                r.choice(["SM CASE", "MED BAG", "LG BOX"]),
+                money(100),
+            )
             for i in range(8)
         ],  # fmt: skip
         "partsupp": [(i % 8, maybe(i % 6), r.randrange(100), money(50)) for i in range(24)],
         "orders": [
-            (i, maybe(r.randrange(10)), r.choice("FOP"), money(5000), day(), r.choice(["1-URGENT", "2-HIGH", "5-LOW"]), 0,
-             maybe(r.choice(["special requests", "plain"])))
+            (
+                i,
+                maybe(r.randrange(10)),
+                r.choice("FOP"),
+                money(5000),
+                day(),
+                r.choice(["1-URGENT", "2-HIGH", "5-LOW"]),
+                0,
+                maybe(r.choice(["special requests", "plain"])),
+            )
             for i in range(20)
         ],  # fmt: skip
         "lineitem": [line(n) for n in range(80)],

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,6 @@ from nabla.lake import Lake
 
 
 @pytest.fixture
-def lake(tmp_path: Path, spark: SparkSession) -> Iterator[Lake]:
+def lake(tmp_path: Path, spark: SparkSession) -> Lake:
     """An empty lake on the session that all tests share."""
-    yield nabla.open(tmp_path / "lake", spark=spark)
+    return nabla.open(tmp_path / "lake", spark=spark)

@@ -40,7 +40,8 @@ def test_random_views_stay_exact_and_minimal(lake: Lake, seed: int, features: fr
         try:
             lake.create_view(f"v{i}", _sql(lake, rng, schema, features))
         except NablaError as error:
-            assert error.code in ("NABLA_TYPE", "NABLA_QUERY_FAILED"), error
+            if error.code not in ("NABLA_TYPE", "NABLA_QUERY_FAILED"):
+                raise
     for _ in range(3):
         with lake.transaction() as tx:
             for table in schema:

@@ -1,6 +1,6 @@
 """The delta rules, one an operator. d(q) is the change of q, old(q) and new(q) are q before and after it.
 
-Read beside design section 3: every body is its law, transcribed. All operands may change at once.
+Every body is its law, transcribed. All operands may change at once.
 """
 
 from __future__ import annotations
@@ -160,7 +160,11 @@ def _affected(q: Node, keys: tuple[str, ...], c: Derivation) -> Node | None:
     return add(q.with_inputs(group(c.new(source))), negative(q.with_inputs(group(c.old(source)))))
 
 
-@rule(Distinct, law="d(δ S) = δ(S₁ ⋉ dS) − δ(S₀ ⋉ dS)", source="design 3; count algorithm")
+@rule(
+    Distinct,
+    law="d(δ S) = δ(S₁ ⋉ dS) − δ(S₀ ⋉ dS)",
+    source="count algorithm: a group is there while its count is positive",
+)
 def distinct(q: Distinct, c: Derivation) -> Node | None:
     return _affected(q, tuple(col.name for col in q.columns), c)
 
@@ -170,7 +174,7 @@ def aggregate(q: Aggregate, c: Derivation) -> Node | None:
     return _affected(q, q.keys, c)
 
 
-@rule(Window, law="d(ω S) = ω(S₁ ⋉ P(dS)) − ω(S₀ ⋉ P(dS))", source="design 3: affected partitions")
+@rule(Window, law="d(ω S) = ω(S₁ ⋉ P(dS)) − ω(S₀ ⋉ P(dS))", source="affected partitions, as groups")
 def window(q: Window, c: Derivation) -> Node | None:
     return _affected(q, q.partition, c)
 
@@ -178,7 +182,7 @@ def window(q: Window, c: Derivation) -> Node | None:
 @rule(
     TopK,
     law="d(τ S) = τ(S₁) − τ(S₀)",
-    source="design 3: one group",
+    source="affected groups, of which there is one",
     when=lambda q: bool(q.order),
 )
 def top_k(q: TopK, c: Derivation) -> Node | None:

@@ -24,8 +24,10 @@ from pyspark.sql.types import (
 from nabla.errors import NablaError
 
 _STORABLE = frozenset(
-    ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "string", "binary", "date")
-    + ("timestamp", "timestamp_ntz", "array", "map", "struct", "void", "varchar", "char")
+    (
+        *("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "string", "binary"),
+        *("date", "timestamp", "timestamp_ntz", "array", "map", "struct", "void", "varchar", "char"),
+    )
 )
 
 

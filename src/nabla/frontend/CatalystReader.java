@@ -67,7 +67,7 @@ public class CatalystReader {
     }
 
     private List source(String table, String name, LogicalPlan plan) {
-        return Arrays.asList(new Object[] {table, name, plan.simpleString(5), plan.origin().line().getOrElse(null)});
+        return Arrays.asList(new Object[] {table, name, plan.simpleString(5), plan.origin().line().isDefined() ? plan.origin().line().get() : null});
     }
 
     private String relationName(LogicalPlan plan) {
@@ -210,7 +210,7 @@ public class CatalystReader {
         Origin origin = plan.origin();
         if (origin.line().isDefined()) {
             node.put("line", origin.line().get());
-            node.put("position", origin.startPosition().getOrElse(null));
+            node.put("position", origin.startPosition().isDefined() ? origin.startPosition().get() : null);
         }
         node.put("output", values(plan.output()));
         // A table is a table; what it is made of does not matter.

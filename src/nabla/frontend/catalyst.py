@@ -53,7 +53,9 @@ def define(session: SparkSession, query: str | DataFrame, tables: Collection[str
     sql = query.strip().rstrip(";").rstrip() if isinstance(query, str) else None
     resolved = Query(session, _analyzed(session, query if sql is None else sql, tables), tables)
     if resolved.plan.isStreaming():
-        raise NablaError("NABLA_STREAMING", f"the query of view {view} reads a stream", remedy="Read a table of the lake.")
+        raise NablaError(
+            "NABLA_STREAMING", f"the query of view {view} reads a stream", remedy="Read a table of the lake."
+        )
     _refuse_duplicates(resolved.columns)
     read = _tables_read(resolved.sources, tables)
     notes: list[Note] = []
@@ -135,7 +137,9 @@ def _walked(query: Query, notes: list[Note]) -> Node:
     except MalformedPlan as error:
         raise Unsupported(f"a shape that the algebra refuses ({error})") from error
     if udfs:
-        notes.append(Note("PYTHON_UDF", "the view calls Python functions, which only sessions that registered them know"))
+        notes.append(
+            Note("PYTHON_UDF", "the view calls Python functions, which only sessions that registered them know")
+        )
     if (order := _order(root)) is not None:
         notes.append(Note("ORDER_DROPPED", "ORDER BY without LIMIT means nothing in a stored view", order.place))
     return plan
@@ -168,7 +172,9 @@ def _finished(names: Names, relation: Relation, columns: list[tree.Expression]) 
         fits = column.label == c.name and not taken
         outputs.append(Named(column if fits else names.column(c.name, column.type, column.nullable), column.ref))
     if isinstance(node, Project) and len({c.name for c in held}) == len(held):
-        return Project(node.input, tuple(Named(o.column, node.definitions[h.name]) for o, h in zip(outputs, held, strict=True)))
+        return Project(
+            node.input, tuple(Named(o.column, node.definitions[h.name]) for o, h in zip(outputs, held, strict=True))
+        )
     return Project(node, tuple(outputs))
 
 

@@ -20,7 +20,25 @@ _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 
 # Catalyst takes these for deterministic, mostly because they are constant during one query; a view outlives the query.
 _CHANGEABLE = frozenset(
-    ["CurrentDate", "CurrentTimestamp", "CurrentTime", "Now", "LocalTimestamp", "CurrentBatchTimestamp", "CurrentTimeZone", "CurrentUser", "SessionUser", "CurrentDatabase", "CurrentCatalog", "CurrentPath", "InputFileName", "InputFileBlockStart", "InputFileBlockLength", "VariableReference", "AesEncrypt"]
+    [
+        "CurrentDate",
+        "CurrentTimestamp",
+        "CurrentTime",
+        "Now",
+        "LocalTimestamp",
+        "CurrentBatchTimestamp",
+        "CurrentTimeZone",
+        "CurrentUser",
+        "SessionUser",
+        "CurrentDatabase",
+        "CurrentCatalog",
+        "CurrentPath",
+        "InputFileName",
+        "InputFileBlockStart",
+        "InputFileBlockLength",
+        "VariableReference",
+        "AesEncrypt",
+    ]
 )
 
 

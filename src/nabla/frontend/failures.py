@@ -57,7 +57,9 @@ def unknown_table(name: str, tables: Collection[str], place: str) -> NablaError:
         remedy = "Did you mean " + " or ".join(t for t in sorted(tables) if t.lower() in near) + "?"
     else:
         remedy = f"The lake has: {', '.join(sorted(tables))}." if tables else "The lake has no tables yet."
-    return NablaError("NABLA_UNKNOWN_TABLE", f"there is no table or view {name} in the lake", place=place, remedy=remedy)
+    return NablaError(
+        "NABLA_UNKNOWN_TABLE", f"there is no table or view {name} in the lake", place=place, remedy=remedy
+    )
 
 
 def _sentence(error: PySparkException) -> str:

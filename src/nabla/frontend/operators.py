@@ -118,7 +118,9 @@ def expand(w: Walker, op: Operator) -> Relation:
     input, p = w.attached(w.walk(op.child), [e for projection in projections for e in projection])
 
     def member(projection: list[Expression]) -> Project:
-        return Project(input.node, tuple(Named(w.names.of(a), p.expr(e)) for a, e in zip(op.output, projection, strict=True)))
+        return Project(
+            input.node, tuple(Named(w.names.of(a), p.expr(e)) for a, e in zip(op.output, projection, strict=True))
+        )
 
     members = tuple(map(member, projections))
     columns = tuple(w.names.of(a) for a in op.output)
@@ -182,7 +184,11 @@ def window(w: Walker, op: Operator) -> Relation:
     made = [w.names.column(item.name, item.type, item.nullable) for item in items]
     calls = tuple(window_call(p, item.children[0], column) for item, column in zip(items, made, strict=True))
     columns = {**input.columns, **ids(items, made)}
-    if isinstance(node, Window) and node.partition == partition and not _read(calls) & {c.column.name for c in node.calls}:
+    if (
+        isinstance(node, Window)
+        and node.partition == partition
+        and not _read(calls) & {c.column.name for c in node.calls}
+    ):
         return Relation(Window(node.input, partition, (*node.calls, *calls)), columns)
     return Relation(Window(node, partition, calls), columns)
 

@@ -45,12 +45,13 @@ class SourceFacts:
 
 @dataclass(frozen=True)
 class Measured:
-    """A past refresh of this view."""
+    """A past refresh of this view; `cold` if it was the first of its kind in its process, when Spark is slow."""
 
     mode: str
     seconds: float
     changed_rows: int
     source_rows: int
+    cold: bool = False
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,12 @@ class ViewFacts:
     past: tuple[Measured, ...] = ()
     obstacles: tuple[Obstacle, ...] = ()
     must_rebuild: str = ""
+    cold: frozenset[str] = frozenset()
+    """The modes that this process has not yet refreshed the view in."""
+
+    def measured(self, mode: str) -> list[Measured]:
+        """Past refreshes to learn from: like is compared with like."""
+        return [p for p in self.past if p.mode == mode and p.cold == (mode in self.cold)]
 
     @property
     def changed(self) -> frozenset[str]:
@@ -129,7 +136,7 @@ def _incremental_cost(facts: ViewFacts, steps: tuple[Step, ...]) -> Estimate:
     queries = sum(not isinstance(step, Finish) for step in steps)
     modelled = queries * QUERY_SECONDS + read / READ_ROWS_PER_SECOND + facts.changed_rows / CHANGE_ROWS_PER_SECOND
     because = f"{queries} queries, {read} rows looked at"
-    alike = [p for p in facts.past if p.mode == "incremental" and p.changed_rows]
+    alike = [p for p in facts.measured("incremental") if p.changed_rows]
     if not alike:
         return Estimate(modelled, because)
     # What this view really took, moved along the model's slope to the size of this change.
@@ -140,7 +147,7 @@ def _incremental_cost(facts: ViewFacts, steps: tuple[Step, ...]) -> Estimate:
 
 def _full_cost(facts: ViewFacts, staged: Staged) -> Estimate:
     rows = sum(s.rows for s in facts.sources)
-    built = [p for p in facts.past if p.mode == "full"]
+    built = facts.measured("full")
     if built:
         seconds = built[-1].seconds * max(1.0, rows) / max(1.0, built[-1].source_rows)
         return Estimate(max(seconds, QUERY_SECONDS), f"as measured, {rows} source rows")

@@ -96,7 +96,7 @@ def explain(
     return Explanation(
         view=plan.view,
         definition=definition,
-        tree=tree(view, _remark if not obstacles else lambda node: ""),
+        tree=tree(view, _remarks(staged) if not obstacles else lambda node: ""),
         laws=tuple(dict.fromkeys(f"{law.name}: {law.law}   [{law.source}]" for law in map(law_of, view.walk()) if law)),
         stages=tuple(_stage_note(stage) for stage in staged.stages),
         obstacles=tuple(str(o) for o in obstacles),
@@ -109,9 +109,17 @@ def explain(
     )
 
 
-def _remark(node: Node) -> str:
-    law = law_of(node)
-    return f"·  {law.law}" if law and not isinstance(node, Scan) else ""
+def _remarks(staged: Staged) -> Callable[[Node], str]:
+    """The law of each operator: of its stage, where it has one."""
+    kept = {(type(s.node), s.node.columns): s.law for s in staged.stages}
+
+    def remark(node: Node) -> str:
+        law = law_of(node)
+        if law is None or isinstance(node, Scan):
+            return ""
+        return f"·  {kept.get((type(node), node.columns), law.law)}"
+
+    return remark
 
 
 def _stage_note(stage: Stage) -> StageNote:

@@ -74,16 +74,23 @@ def subtract(table: pa.Table, wanted: pa.Table) -> tuple[pa.Array, pa.Array]:
 
 
 def positions(table: pa.Table, rows: pa.Table) -> pa.Array:
-    """For each of the distinct `rows` the number of an equal row of a table of distinct rows, NULL where there is none."""
-    groups = _group(pa.concat_tables([table, rows]), pa.chunked_array([pa.nulls(table.num_rows + rows.num_rows, pa.int64())]))
-    members = groups[_ROW].combine_chunks()
-    first, last = pc.list_element(members, 0), pc.list_element(pc.list_slice(members, 0, 2, return_fixed_size_list=True), 1)
-    here = table.num_rows
-    # A group is a row of one table alone, or a row of each, in this order.
-    asked = pc.if_else(pc.greater_equal(first, here), first, last)
+    """For each of the distinct `rows` the number of the equal row of a table, NULL where there is none.
+
+    A row of the table may occur again only if it is not asked for.
+    """
+    every = pa.concat_tables([table, rows])
+    members = _group(every, pa.chunked_array([pa.nulls(every.num_rows, pa.int64())]))[_ROW].combine_chunks()
+    here = pa.scalar(table.num_rows, pa.int64())
+    first, last = pc.list_element(members, 0), _last(members)
+    # What was asked for comes last in its group, after the row of the table that it equals.
+    asked = pc.greater_equal(last, here)
     found = pc.if_else(pc.less(first, here), first, pa.scalar(None, pa.int64()))
-    pairs = pa.table({"asked": asked, "found": found}).filter(pc.is_valid(asked)).sort_by("asked")
-    return pairs["found"].combine_chunks()
+    return found.filter(asked).take(pc.sort_indices(last.filter(asked)))
+
+
+def _last(lists: pa.ListArray) -> pa.Array:
+    """The last item of each list, none of which is empty."""
+    return lists.values.take(pc.subtract(lists.offsets.slice(1), pa.scalar(1, lists.offsets.type)))
 
 
 def candidates(table: pa.Table, wanted: pa.Table, first: Sequence[str] = ()) -> pa.Array:
