@@ -27,7 +27,7 @@ from nabla.frontend.catalyst import define
 from nabla.frontend.failures import failed
 from nabla.planner.choose import choose
 from nabla.planner.explain import Explanation, explain
-from nabla.planner.steps import Mode
+from nabla.planner.steps import Mode, Size
 from nabla.results import Event, History, LakeStatus, RefreshReport, Status, ViewReport
 from nabla.storage import files
 from nabla.storage.catalog import Entry, LakeState, Part
@@ -64,7 +64,8 @@ class Lake:
         self._given = spark
         self._lock = threading.RLock()
         self._names: dict[str, tuple[str, int]] = {}
-        self._engines: dict[bool, SparkSession] = {}
+        self._engines: dict[Size, SparkSession] = {}
+        self._workspaces: dict[Size, Workspace] = {}
         self._refreshed: set[tuple[str, str]] = set()
 
     # ------------------------------------------------------------------ tables
@@ -366,11 +367,19 @@ class Lake:
                     frame.createOrReplaceTempView(name)
                     self._names[name] = (table.folder, version)
 
-    def _engine(self, large: bool) -> SparkSession:
+    def _engine(self, size: Size) -> SparkSession:
         with self._lock:
-            if large not in self._engines:
-                self._engines[large] = engine_session(self._spark, large)
-            return self._engines[large]
+            if size not in self._engines:
+                self._engines[size] = engine_session(self._spark, size)
+            return self._engines[size]
+
+    def _shared(self, size: Size) -> Workspace:
+        """Where stored tables stay registered between refreshes."""
+        session = self._engine(size)
+        with self._lock:
+            if size not in self._workspaces:
+                self._workspaces[size] = Workspace(session, self._log.new_staging(), most=500)
+            return self._workspaces[size]
 
     def _translated(self, error: PySparkException, place: str) -> NablaError:
         return failed(error, place, list(self._log.state().entries))

@@ -29,7 +29,7 @@ from nabla.engine.frames import Workspace
 from nabla.engine.relations import Relations, Source
 from nabla.errors import Conflict, NablaError, NotIncremental
 from nabla.planner.choose import Measured, SourceFacts, ViewFacts, choose
-from nabla.planner.steps import Mode, Plan
+from nabla.planner.steps import Mode, Plan, Size
 from nabla.results import RefreshReport, ViewReport
 from nabla.storage import faults, files
 from nabla.storage.catalog import Entry, LakeState, Part
@@ -57,7 +57,7 @@ class Refresh:
         self.mode = mode
         self.started = self.log.state()
         self.pinned = {name: self.log.table(e.parts["data"]).latest() for name, e in self._registered().items()}
-        self._workspaces: dict[bool, Workspace] = {}
+        self._workspaces: dict[Size, Workspace] = {}
         self._lock = threading.Lock()
 
     def _registered(self) -> Mapping[str, Entry]:
@@ -145,18 +145,18 @@ class Refresh:
     def source(self, name: str, entry: Entry, state: LakeState) -> Source:
         return make_source(self.lake, name, state, entry.facts["sources"][name], self._version(name, state))
 
-    def workspace(self, large: bool) -> Workspace:
+    def workspace(self, size: Size) -> Workspace:
         with self._lock:
-            if large not in self._workspaces:
-                session = self.lake._engine(large)
-                self._workspaces[large] = Workspace(session, self.log.new_staging())
-            return self._workspaces[large]
+            if size not in self._workspaces:
+                self._workspaces[size] = Workspace(self.lake._engine(size), self.log.new_staging())
+            return self._workspaces[size]
 
     def _execute(self, view: View, plan: Plan, sources: Mapping[str, Source], entry: Entry) -> Result:
         if view.opaque:
             return run_opaque(self.lake, view, plan, sources)
         relations = Relations(view.name, sources, self._states(view, entry))
-        return Execution(self.workspace(plan.large), relations, plan, view.schema).run()
+        shared = self.lake._shared(plan.size)
+        return Execution(self.workspace(plan.size), shared, relations, plan, view.schema).run()
 
     def _states(self, view: View, entry: Entry) -> dict[str, Snapshot]:
         return {
@@ -170,13 +170,13 @@ class Refresh:
         version, now = data.version + 1, datetime.datetime.now(datetime.UTC)
         if result.whole is not None:
             if result.whole.table is None:
-                applied = replace_large(self.workspace(True), data, feed, result.whole, version, now)
+                applied = replace_large(self.workspace("large"), data, feed, result.whole, version, now)
             else:
                 applied = apply_change(view.name, data, feed, difference(data, result.whole.table), version, now)
         elif result.change is None:
             applied = Applied(rows=data.rows)
         elif result.change.table is None:
-            applied = apply_large(self.workspace(True), data, feed, result.change, version, now)
+            applied = apply_large(self.workspace("large"), data, feed, result.change, version, now)
         else:
             applied = apply_change(view.name, data, feed, result.change.table, version, now)
         for table, rows in result.states.items():
@@ -355,11 +355,12 @@ def build(lake: Lake, view: View, entry: Entry | None) -> tuple[Entry, ViewRepor
         sources[name] = make_source(lake, name, state, version, version)
     facts = ViewFacts(view.name, 0, tuple(SourceFacts(n, s.after.rows, 0, 0, False) for n, s in sources.items()))
     plan = choose(facts, view.staged, "full")
-    with Workspace(lake._engine(plan.large), log.new_staging()) as workspace:
+    with Workspace(lake._engine(plan.size), log.new_staging()) as workspace:
         if view.opaque:
             result = run_opaque(lake, view, plan, sources)
         else:
-            result = Execution(workspace, Relations(view.name, sources, {}), plan, view.schema).run()
+            relations = Relations(view.name, sources, {})
+            result = Execution(workspace, lake._shared(plan.size), relations, plan, view.schema).run()
         assert result.whole is not None
         faults.point("build.computed")
         parts = {"data": _new_part(lake, view.name, result.whole)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import subprocess
 import sys
 from pathlib import Path
@@ -11,9 +12,9 @@ import pytest
 from comparing import bag, feed, refreshed
 from deltalake import DeltaTable, write_deltalake
 
-import nabla
 from nabla.errors import Mismatch, NablaError, NotIncremental
 from nabla.lake import Lake
+from nabla.storage.catalog import Entry, Part
 
 pytestmark = pytest.mark.spark
 
@@ -29,7 +30,10 @@ def shop(lake: Lake) -> Lake:
     return lake
 
 
-REVENUE = "SELECT c.region, SUM(o.amount) AS total, MAX(o.amount) AS top FROM orders o JOIN customers c ON o.customer = c.id GROUP BY c.region"
+REVENUE = (
+    "SELECT c.region, SUM(o.amount) AS total, MAX(o.amount) AS top "
+    "FROM orders o JOIN customers c ON o.customer = c.id GROUP BY c.region"
+)
 
 
 def sell(lake: Lake, *rows: tuple[int, int, int]) -> None:
@@ -201,12 +205,12 @@ def test_verify_finds_a_row_that_somebody_changed(shop: Lake) -> None:
     part = entry.parts["data"]
     table = shop._log.table(part)
     DeltaTable(table.folder).update(updates={"amount": "amount + 1"}, predicate="id = 2")
-    moved = nabla.storage.catalog.Entry(  # type: ignore[attr-defined]
+    moved = Entry(
         "v",
         "view",
         entry.definition,
-        {**entry.parts, "data": nabla.storage.catalog.Part(part.path, table.latest())},
-        entry.facts,  # type: ignore[attr-defined]
+        {**entry.parts, "data": Part(part.path, table.latest())},
+        entry.facts,
     )
     shop._log.commit({"v": moved}, shop._log.state(), "tamper")
     with pytest.raises(Mismatch) as caught:
@@ -215,8 +219,6 @@ def test_verify_finds_a_row_that_somebody_changed(shop: Lake) -> None:
 
 
 def test_vacuum_keeps_what_stale_views_need(shop: Lake) -> None:
-    import datetime
-
     shop.create_view("revenue", REVENUE)
     for i in range(3):
         sell(shop, (100 + i, 1, 7))

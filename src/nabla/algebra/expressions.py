@@ -68,6 +68,8 @@ class Expr:
         """The expression with columns replaced by what defines them."""
         if not self.columns & definitions.keys():
             return self
+        if self.column is not None:
+            return definitions[self.column]
 
         def replace(match: re.Match[str]) -> str:
             name = (match["name"] or "").replace("``", "`")

@@ -54,7 +54,7 @@ def generate(folder: Path, scale: float) -> Path:
     partial = folder / f"tpch-{scale:g}.part"
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
-    command = [program, "--scale-factor", f"{scale:g}", "--format", "parquet", "--output-dir", str(partial)]
+    command = [program, "parquet", "-s", f"{scale:g}", "--output-dir", str(partial)]
     subprocess.run(command, check=True, capture_output=True)
     partial.rename(target)
     return target

@@ -23,8 +23,8 @@ from nabla.algebra.sql import to_sql
 from nabla.calculus.outwards import broadcast_side
 from nabla.calculus.stages import ChangeTable, Stage, stored_fields
 from nabla.engine import types
-from nabla.engine.frames import Workspace, read_parquet
-from nabla.engine.merge import merged
+from nabla.engine.frames import Workspace, empty, read_parquet
+from nabla.engine.merge import finished, merged
 from nabla.engine.relations import Relations
 from nabla.planner.steps import Build, Finish, Plan, Produce, Recompute, Settle, Step, Touch
 from nabla.storage.bags import consolidate
@@ -64,8 +64,13 @@ class Result:
 
 
 class Execution:
-    def __init__(self, workspace: Workspace, relations: Relations, plan: Plan, schema: StructType) -> None:
+    """`shared` keeps what stored tables are registered as, from one refresh to the next; `workspace` all else."""
+
+    def __init__(
+        self, workspace: Workspace, shared: Workspace, relations: Relations, plan: Plan, schema: StructType
+    ) -> None:
         self.workspace = workspace
+        self.shared = shared
         self.relations = relations
         self.plan = plan
         self.schema = schema
@@ -114,7 +119,7 @@ class Execution:
         if stage.table in self.unchanged or (not stage.keys and self._quiet(step.query_if_none_lost)):
             self.unchanged.add(stage.table)
             self.unchanged.add(stage.state_table)
-            self._bind(stage.state_table, At.DELTA, self.workspace.session.createDataFrame([], schema))
+            self._bind(stage.state_table, At.DELTA, empty(self.workspace.session, schema))
             self._bind(stage.state_table, At.NEW, self.relations.frame(self.workspace, stage.state_table, At.OLD))
             return
         held = self._merged(stage)
@@ -151,7 +156,11 @@ class Execution:
         return step.query if any(c.null_count < len(c) for c in gone) else step.query_if_none_lost
 
     def _finished(self, change: Rows, finish: Finish) -> Rows:
-        """The view's change from the state's: values computed by Spark, which defines what they are."""
+        """The view's change from the state's: expressions of the user's are computed by Spark."""
+        assert change.table is not None
+        simple = finished(finish, change.table, types.arrow_schema(self.schema))
+        if simple is not None:
+            return self._held(consolidate(simple), self.schema)
         state = finish.stage.state
         scan = Scan(finish.stage.state_table, At.DELTA, state, stored_fields(state))
         self._bind(finish.stage.state_table, At.DELTA, change.frame(self.workspace))
@@ -230,8 +239,9 @@ class Execution:
     def _relation(self, scan: Scan) -> str:
         key = (scan.table, scan.at)
         if key not in self.bound:
-            make = partial(self.relations.frame, self.workspace, scan.table, scan.at)
-            self.bound[key] = self.workspace.name(self.relations.key(scan.table, scan.at), make)
+            home = self.shared if scan.table in self.relations.sources else self.workspace
+            make = partial(self.relations.frame, home, scan.table, scan.at)
+            self.bound[key] = home.name(self.relations.key(scan.table, scan.at), make)
         return self.bound[key]
 
     def _bind(self, table: str, at: At, frame: DataFrame) -> None:

@@ -14,7 +14,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from nabla.algebra.expressions import quote
 from nabla.engine import types
+from nabla.planner.steps import Size
 
 _SETTINGS = {
     # A small query is over before compiled code pays for its compilation.
@@ -32,20 +34,36 @@ _SETTINGS = {
 }
 """An empty value is taken over from the user's session: it decides what a query means."""
 
-_LARGE = {"spark.sql.codegen.wholeStage": "true", "spark.sql.shuffle.partitions": "16"}
+_BY_SIZE: dict[Size, dict[str, str]] = {
+    # Adaptive execution runs every exchange as a job of its own.
+    "tiny": {"spark.sql.adaptive.enabled": "false"},
+    # It leaves out the scan of a table that an empty change is joined with.
+    "small": {"spark.sql.adaptive.enabled": "true"},
+    "large": {
+        "spark.sql.adaptive.enabled": "true",
+        "spark.sql.codegen.wholeStage": "true",
+        "spark.sql.shuffle.partitions": "16",
+    },
+}
 
 
-def engine_session(spark: SparkSession, large: bool = False) -> SparkSession:
+def engine_session(spark: SparkSession, size: Size) -> SparkSession:
     """A session beside the user's: its own settings and temporary names, the same Spark."""
     session = spark.newSession()
-    for key, value in (_SETTINGS | (_LARGE if large else {})).items():
+    for key, value in (_SETTINGS | _BY_SIZE[size]).items():
         session.conf.set(key, value or str(spark.conf.get(key)))
     return session
 
 
+def empty(session: SparkSession, schema: StructType) -> DataFrame:
+    """No rows, known to Spark's planner as such."""
+    nulls = ", ".join(f"CAST(NULL AS {f.dataType.simpleString()}) AS {quote(f.name)}" for f in schema.fields)
+    return session.sql(f"SELECT {nulls} WHERE false")
+
+
 def read_parquet(session: SparkSession, paths: Sequence[str], schema: StructType, base: str | None = None) -> DataFrame:
     if not paths:
-        return session.createDataFrame([], schema)
+        return empty(session, schema)
     reader = session.read.schema(schema)
     if base:
         reader = reader.option("basePath", base)
@@ -55,13 +73,15 @@ def read_parquet(session: SparkSession, paths: Sequence[str], schema: StructType
 class Workspace:
     """The names under which relations are registered in an engine session, and a scratch folder for small ones.
 
-    A relation is registered once for its key and shared by all views of a refresh.
+    A relation is registered once for its key. With `most`, the ones that were not asked for longest are forgotten when
+    there are more.
     """
 
     _numbers = itertools.count()
 
-    def __init__(self, session: SparkSession, folder: str) -> None:
+    def __init__(self, session: SparkSession, folder: str, most: int | None = None) -> None:
         self.session = session
+        self.most = most
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self._names: dict[Hashable, str] = {}
@@ -83,7 +103,13 @@ class Workspace:
                 name = f"nabla_{next(self._numbers)}"
                 make().createOrReplaceTempView(name)
                 self._names[key] = name
+            self._names[key] = self._names.pop(key)  # the most recent one comes last
+            self._forget()
             return self._names[key]
+
+    def _forget(self) -> None:
+        while self.most is not None and len(self._names) > self.most:
+            self.session.catalog.dropTempView(self._names.pop(next(iter(self._names))))
 
     def hold(self, table: pa.Table, schema: StructType) -> DataFrame:
         """A small Arrow table as a DataFrame: a Parquet file is quicker to hand over than rows, and has a known size."""

@@ -1,19 +1,23 @@
 """Settling a change table on the driver: □V and the stored partial results of its groups, merged by Arrow in milliseconds.
 
 This is the second query of a change table (`ChangeTable.settled`) for the usual case: the touched groups fit on the driver
-and none of them lost its min or max. What Arrow cannot do exactly as Spark does is left to Spark.
+and none of them lost its min or max. A view that is nothing but the stage is finished here, too. What Arrow cannot do
+exactly as Spark does is left to Spark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from decimal import ROUND_HALF_UP, Decimal, localcontext
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
-from nabla.calculus.partials import Partial
+from nabla.calculus.partials import Maintained, Partial, decimal_of
 from nabla.calculus.stages import ChangeTable, stored_fields
+from nabla.planner.steps import Finish
 from nabla.storage import bags, reading
 from nabla.storage.bags import N
 from nabla.storage.rewrite import may_hold
@@ -44,6 +48,70 @@ def merged(stage: ChangeTable, touched: pa.Table, log: Snapshot) -> pa.Table | N
     gone = _signed([*keys.columns, *old.columns], names, -1, log).filter(was)
     come = _signed([*keys.columns, *new], names, 1, log).filter(stays)
     return bags.consolidate(pa.concat_tables([gone, come]))
+
+
+def finished(finish: Finish, change: pa.Table, schema: pa.Schema) -> pa.Table | None:
+    """The view's change from that of its state where the view is the stage itself, renamed; else Spark computes it."""
+    stage = finish.stage
+    assert isinstance(stage, ChangeTable)
+    present = stage.present()
+    if finish.keep is not None and (present is None or finish.keep.sql != f"({present.sql})"):
+        return None
+    held = dict(zip((c.name for c in stage.state), change.columns, strict=False))
+    known = {f.value.sql: partial(_VALUES[f.call.function], f, held) for f in stage.functions}
+    columns = []
+    for value, field in zip(finish.values, schema, strict=True):
+        if value.column is not None:
+            column = held[value.column]
+        elif value.sql in known:
+            column = known[value.sql]()
+        else:
+            return None
+        try:
+            columns.append(column.cast(field.type))
+        except pa.ArrowInvalid:
+            return None  # beyond the type: Spark says how
+    return pa.table([*columns, change.column(N)], schema=schema.append(pa.field(N, pa.int64())))
+
+
+def _seen(function: Maintained, held: Mapping[str, pa.ChunkedArray]) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+    count, total = (held[p.column.name] for p in function.partials)
+    nothing = pc.equal(count, pa.scalar(0, pa.int64()))
+    return pc.if_else(nothing, pa.scalar(None, count.type), count), pc.if_else(
+        nothing, pa.scalar(None, total.type), total
+    )
+
+
+def _sum(function: Maintained, held: Mapping[str, pa.ChunkedArray]) -> pa.ChunkedArray:
+    return _seen(function, held)[1]
+
+
+def _avg(function: Maintained, held: Mapping[str, pa.ChunkedArray]) -> pa.ChunkedArray:
+    count, total = _seen(function, held)
+    decimal = decimal_of(function.call.column.type)
+    if decimal is None:
+        return pc.divide(total.cast(pa.float64()), count.cast(pa.float64()))
+    unit = Decimal(1).scaleb(-decimal[1])
+    with localcontext(prec=77):
+        values = [
+            None if n is None else (t / n).quantize(unit, ROUND_HALF_UP)
+            for t, n in zip(total.to_pylist(), count.to_pylist(), strict=True)
+        ]
+    return pa.chunked_array([pa.array(values, pa.decimal128(*decimal))])
+
+
+def _only(function: Maintained, held: Mapping[str, pa.ChunkedArray]) -> pa.ChunkedArray:
+    return held[function.partials[0].column.name]
+
+
+_VALUES: Mapping[str, Callable[..., pa.ChunkedArray]] = {
+    "count": _only,
+    "min": _only,
+    "max": _only,
+    "sum": _sum,
+    "avg": _avg,
+    "mean": _avg,
+}
 
 
 def _mergeable(partial: Partial, log: Snapshot) -> bool:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from nabla.algebra.expressions import quote
 from nabla.algebra.nodes import At
@@ -70,9 +69,9 @@ class Source:
         files = tuple(f for f in feed.files if self._published(f.minimum, f.maximum))
         only = Snapshot(feed.folder, feed.version, feed.schema_json, feed.stored, feed.partitioned_by, files)
         rows = snapshot_frame(workspace, only, [*self.names, "_change_type", "_version", "_timestamp"])
-        rows = rows.where((F.col("_version") > self.old) & (F.col("_version") <= self.new))
-        weight = F.when(F.col("_change_type") == "insert", F.lit(1)).otherwise(F.lit(-1)).cast("bigint")
-        return rows.select(*[F.col(quote(n)) for n in self.names], weight.alias(N))
+        rows = rows.where(f"_version > {self.old} AND _version <= {self.new}")
+        weight = f"CASE WHEN _change_type = 'insert' THEN 1L ELSE -1L END AS {N}"
+        return rows.selectExpr(*[quote(n) for n in self.names], weight)
 
 
 @dataclass(eq=False)

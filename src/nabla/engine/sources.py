@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 
 from nabla.algebra.expressions import quote
 from nabla.engine import types
-from nabla.engine.frames import Workspace, read_parquet
+from nabla.engine.frames import Workspace, empty, read_parquet
 from nabla.storage import reading
 from nabla.storage.bags import N
 from nabla.storage.changes import Change
@@ -36,18 +36,20 @@ def change_frame(workspace: Workspace, change: Change, names: Sequence[str]) -> 
     if change.removed:
         parts.append(_weighted(_files_frame(workspace, change.old, change.removed), -1))
     if not parts:
-        return _renamed(workspace.session.createDataFrame([], types.with_weight(schema)), [*names, N])
+        return _renamed(empty(workspace.session, types.with_weight(schema)), [*names, N])
     union = parts[0]
     for part in parts[1:]:
         union = union.unionAll(part)
     if change.added and change.removed:
         # Files that were rewritten hold mostly the same rows: what is in both is no change.
-        union = union.groupBy(*[F.col(quote(f)) for f in schema.names]).agg(F.sum(N).alias(N)).where(f"{N} <> 0")
+        union = (
+            union.groupBy(*[quote(f) for f in schema.names]).agg({N: "sum"}).toDF(*schema.names, N).where(f"{N} <> 0")
+        )
     return _renamed(union, [*names, N])
 
 
 def _weighted(frame: DataFrame, weight: int) -> DataFrame:
-    return frame.withColumn(N, F.lit(weight).cast("bigint"))
+    return frame.selectExpr("*", f"CAST({weight} AS BIGINT) AS {N}")
 
 
 def _renamed(frame: DataFrame, names: Sequence[str]) -> DataFrame:

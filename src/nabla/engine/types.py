@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import lru_cache
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -47,7 +48,9 @@ def parse(ddl: str) -> StructType:
     return schema
 
 
+@lru_cache(maxsize=4096)
 def type_of(ddl: str) -> DataType:
+    """Parsed by Spark, which takes milliseconds; plans name few types, many times."""
     return _parse_datatype_string(ddl)
 
 
@@ -114,6 +117,7 @@ def field_like(field: StructField, name: str) -> StructField:
     return StructField(name, field.dataType, True)
 
 
+@lru_cache(maxsize=1024)
 def from_json(text: str) -> StructType:
     return StructType.fromJson(json.loads(text))
 

@@ -12,7 +12,7 @@ from nabla.algebra.nodes import At, Node, Scan
 from nabla.calculus.obstacles import Obstacle
 from nabla.calculus.stages import Staged
 from nabla.planner.maintain import maintenance, rebuilding
-from nabla.planner.steps import Build, Estimate, Finish, Mode, Plan, Produce, Recompute, Settle, Step, Touch
+from nabla.planner.steps import Build, Estimate, Finish, Mode, Plan, Produce, Recompute, Settle, Size, Step, Touch
 
 QUERY_SECONDS = 0.25
 """What a small Spark query costs before it reads anything."""
@@ -24,6 +24,8 @@ CHANGE_ROWS_PER_SECOND = 100_000.0
 """How fast rows of the change are propagated and applied."""
 MARGIN = 1.25
 """Recomputing must promise to be this much faster to be preferred: estimates are rough, and a maintained view reads less."""
+TINY_TABLES = 200_000
+"""Below so many rows there is nothing to adapt to: Spark plans once and runs."""
 LARGE_CHANGE = 400_000
 """From so many changed rows on nothing is collected on the driver or broadcast."""
 
@@ -102,15 +104,20 @@ def choose(facts: ViewFacts, staged: Staged, mode: Mode) -> Plan:
         else "about as cheap"
     )
     reason = f"{facts.changed_rows} changed rows in {_and(sorted(facts.changed))}; {why}: {ours}, recomputing {theirs}"
-    large = facts.changed_rows > LARGE_CHANGE
-    return Plan(facts.name, "incremental", reason, steps, facts.changed, ours, theirs, large)
+    return Plan(facts.name, "incremental", reason, steps, facts.changed, ours, theirs, _size(facts, facts.changed_rows))
 
 
 def _full(
     facts: ViewFacts, staged: Staged, reason: str, ours: Estimate | None = None, theirs: Estimate | None = None
 ) -> Plan:
-    large = facts.rows + sum(s.rows for s in facts.sources) > LARGE_CHANGE
-    return Plan(facts.name, "full", reason, rebuilding(staged), facts.changed, ours, theirs, large)
+    size = _size(facts, facts.rows + sum(s.rows for s in facts.sources))
+    return Plan(facts.name, "full", reason, rebuilding(staged), facts.changed, ours, theirs, size)
+
+
+def _size(facts: ViewFacts, rows: int) -> Size:
+    if rows > LARGE_CHANGE:
+        return "large"
+    return "tiny" if facts.rows + sum(s.rows for s in facts.sources) < TINY_TABLES else "small"
 
 
 def _and(names: list[str]) -> str:

@@ -11,6 +11,8 @@ from nabla.calculus.stages import Stage
 
 Mode = Literal["auto", "incremental", "strict", "full"]
 Outcome = Literal["skip", "incremental", "full"]
+Size = Literal["tiny", "small", "large"]
+"""How Spark is set up: tiny tables and changes, a small change in larger tables, a large change."""
 
 
 @dataclass(frozen=True)
@@ -85,4 +87,9 @@ class Plan:
     changed: frozenset[str] = frozenset()
     incremental: Estimate | None = None
     full: Estimate | None = None
-    large: bool = False
+    size: Size = "tiny"
+
+    @property
+    def large(self) -> bool:
+        """Whether results are too large for the driver and for broadcasting."""
+        return self.size == "large"

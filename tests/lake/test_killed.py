@@ -1,0 +1,76 @@
+"""A refresh killed at any point and repeated gives the exact view, and the feed holds every change once."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from comparing import bag, feed
+from pyspark.sql import SparkSession
+
+import nabla
+
+pytestmark = pytest.mark.spark
+
+# Where the process dies: before anything is written, between the files, around the commit point, and while the Delta
+# commits that the lake's log has promised are being made (a view's data, its feed and its state).
+POINTS = [
+    "refresh.computed",
+    "files.write:2",
+    "refresh.written",
+    "lake.commit",
+    "lake.committed",
+    "roll.part:2",
+    "roll.part:3",
+]
+
+CHILD = """
+import sys, nabla
+from nabla.engine.session import build_session
+from nabla.storage import faults
+lake = nabla.open(sys.argv[1], spark=build_session("killed", {"spark.master": "local[1]"}))
+lake.spark
+faults.arm(sys.argv[2])
+lake.refresh(mode="incremental")
+"""
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
+    """A lake with a stale view that has data, state and feed."""
+    folder = tmp_path_factory.mktemp("prepared") / "lake"
+    lake = nabla.open(folder, spark=spark)
+    lake.create_table("t", schema="g INT, x INT", data=[(i % 3, i) for i in range(30)])
+    lake.create_view("v", "SELECT g, SUM(x) AS s, MAX(x) AS m FROM t GROUP BY g")
+    with lake.transaction() as tx:
+        tx.insert("t", [(0, 100), (5, 1)])
+    lake.refresh(mode="incremental")
+    with lake.transaction() as tx:
+        tx.insert("t", [(1, 200), (6, 2)])
+        tx.delete("t", where="g = 2")
+    return folder
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_killed_refresh_loses_and_doubles_nothing(
+    prepared: Path, tmp_path: Path, spark: SparkSession, point: str
+) -> None:
+    folder = tmp_path / "lake"
+    shutil.copytree(prepared, folder)
+    dead = subprocess.run([sys.executable, "-c", CHILD, str(folder), point], env={**os.environ}, check=False)
+    assert dead.returncode == -signal.SIGKILL
+    lake = nabla.open(folder, spark=spark)
+    lake.verify()  # whatever version it is at, it is exact
+    lake.refresh(mode="incremental")
+    lake.verify()
+    assert bag(lake.read("v")) == {(0, 235, 100): 1, (1, 345, 200): 1, (5, 1, 1): 1, (6, 2, 2): 1}
+    assert lake.status()["v"].version == 2
+    inserted, deleted = feed(lake, "v", 1)
+    assert inserted == {(1, 345, 200): 1, (6, 2, 2): 1}
+    assert deleted == {(1, 145, 28): 1, (2, 155, 29): 1}
+    assert lake.refresh()["v"].mode == "skip"
