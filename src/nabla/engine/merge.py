@@ -157,8 +157,8 @@ def _added(partial: Partial, old: pa.ChunkedArray, change: pa.ChunkedArray, log:
 def _lost(stage: ChangeTable, new: list[pa.ChunkedArray], deleted: pa.Table) -> bool:
     """Whether something at least as extreme as a new min or max was deleted."""
     columns = [n for p, n in zip(stage.partials, new, strict=True) if not p.cancels]
-    for partial, now, gone in zip(stage.extremes, columns, deleted.columns, strict=True):
-        beyond = pc.less_equal if partial.merged.startswith("LEAST") else pc.greater_equal
+    for extreme, now, gone in zip(stage.extremes, columns, deleted.columns, strict=True):
+        beyond = pc.less_equal if extreme.merged.startswith("LEAST") else pc.greater_equal
         test = pc.fill_null(beyond(gone.cast(now.type), now), True)
         if pc.any(pc.and_(pc.is_valid(gone), test)).as_py():
             return True
