@@ -70,7 +70,7 @@ def rows(seed: int = 7) -> dict[str, list[tuple[Any, ...]]]:
                 "c",
             )
             for i in range(10)
-        ],  # fmt: skip
+        ],
         "part": [
             (
                 i,
@@ -83,7 +83,7 @@ def rows(seed: int = 7) -> dict[str, list[tuple[Any, ...]]]:
                 money(100),
             )
             for i in range(8)
-        ],  # fmt: skip
+        ],
         "partsupp": [(i % 8, maybe(i % 6), r.randrange(100), money(50)) for i in range(24)],
         "orders": [
             (
@@ -97,7 +97,7 @@ def rows(seed: int = 7) -> dict[str, list[tuple[Any, ...]]]:
                 maybe(r.choice(["special requests", "plain"])),
             )
             for i in range(20)
-        ],  # fmt: skip
+        ],
         "lineitem": [line(n) for n in range(80)],
     }
     data["lineitem"] += data["lineitem"][:3]

@@ -19,8 +19,6 @@ from nabla.engine import types
 from nabla.planner.steps import Size
 
 _SETTINGS = {
-    # A small query is over before compiled code pays for its compilation.
-    "spark.sql.codegen.wholeStage": "false",
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
@@ -35,10 +33,12 @@ _SETTINGS = {
 """An empty value is taken over from the user's session: it decides what a query means."""
 
 _BY_SIZE: dict[Size, dict[str, str]] = {
-    # Adaptive execution runs every exchange as a job of its own.
-    "tiny": {"spark.sql.adaptive.enabled": "false"},
-    # It leaves out the scan of a table that an empty change is joined with.
-    "small": {"spark.sql.adaptive.enabled": "true"},
+    # A tiny query is over before compiled code pays for its compilation, and adaptive execution runs every exchange as
+    # a job of its own.
+    "tiny": {"spark.sql.adaptive.enabled": "false", "spark.sql.codegen.wholeStage": "false"},
+    # Parquet is read in batches with compiled code only, and adaptive execution leaves out the scan of a table that an
+    # empty change is joined with.
+    "small": {"spark.sql.adaptive.enabled": "true", "spark.sql.codegen.wholeStage": "true"},
     "large": {
         "spark.sql.adaptive.enabled": "true",
         "spark.sql.codegen.wholeStage": "true",

@@ -146,8 +146,9 @@ def _walked(query: Query, notes: list[Note]) -> Node:
 
 
 def _normalized(query: Query) -> tree.Operator:
+    rules = query.rules  # a rule that this Spark does not have is no fault of the query
     try:
-        return query.normalized()
+        return query.normalized(rules)
     except (PySparkException, Py4JError) as error:
         raise Unsupported(f"a query that Spark's rules cannot normalise ({str(error).splitlines()[0]})") from error
 
@@ -166,7 +167,7 @@ def _finished(names: Names, relation: Relation, columns: list[tree.Expression]) 
         h.label == c.name for h, c in zip(held, columns, strict=True)
     ):
         return node
-    outputs = []
+    outputs: list[Named] = []
     for column, c in zip(held, columns, strict=True):
         taken = any(o.column.name == column.name for o in outputs)
         fits = column.label == c.name and not taken

@@ -154,7 +154,7 @@ def _is_closed(template: str) -> bool:
 
 
 def _attribute(p: Printer, e: Expression) -> str:
-    if e.id not in p.columns:
+    if e.id is None or e.id not in p.columns:
         raise Unsupported(f"the column {e.name} out of its place")
     return quote(p.columns[e.id].name)
 
@@ -163,6 +163,10 @@ def _subquery(p: Printer, e: Expression) -> str:
     if e.fields["exprId"] not in p.subqueries:
         raise Unsupported("a subquery in this place")
     return quote(p.subqueries[e.fields["exprId"]].name)
+
+
+def _exists(p: Printer, e: Expression) -> str:
+    return f"({_subquery(p, e)} > 0L)"
 
 
 def _field(p: Printer, e: Expression) -> str:
@@ -202,6 +206,13 @@ def _cast(p: Printer, e: Expression) -> str:
     if e.sql is not None or not e.type.lower().startswith(("array", "map", "struct")):
         return p.filled(e)
     return f"{'TRY_CAST' if e.fields['evalMode'] == 'TRY' else 'CAST'}({p.text(e.children[0])} AS {e.type})"
+
+
+def _multi_like(p: Printer, e: Expression) -> str:
+    """The patterns are no arguments to Catalyst."""
+    patterns = ("NULL" if pattern is None else string_literal(pattern) for pattern in e.fields["patterns"])
+    words = {"LikeAll": "LIKE ALL", "NotLikeAll": "NOT LIKE ALL", "LikeAny": "LIKE ANY", "NotLikeAny": "NOT LIKE ANY"}
+    return f"({p.text(e.children[0])} {words[e.kind]} ({', '.join(patterns)}))"
 
 
 def _raise_error(p: Printer, e: Expression) -> str:
@@ -271,6 +282,7 @@ PRINTERS: dict[str, Callable[[Printer, Expression], str]] = {
     "AttributeReference": _attribute,
     "Literal": lambda p, e: literal(e),
     "ScalarSubquery": _subquery,
+    "Exists": _exists,
     "GetStructField": _field,
     "GetArrayStructFields": _field,
     "LambdaFunction": _lambda,
@@ -280,6 +292,7 @@ PRINTERS: dict[str, Callable[[Printer, Expression], str]] = {
     **dict.fromkeys(("StructsToJson", "StructsToCsv", "StructsToXml"), _with_options),
     **dict.fromkeys(("SchemaOfJson", "SchemaOfCsv", "SchemaOfXml"), _with_options),
     "Cast": _cast,
+    **dict.fromkeys(("LikeAll", "NotLikeAll", "LikeAny", "NotLikeAny"), _multi_like),
     "RaiseError": _raise_error,
     "VariantGet": _variant_get,
     "Collate": _collate,

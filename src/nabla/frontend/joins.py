@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from nabla.algebra.expressions import Call, Column, Expr, Named, equal
-from nabla.algebra.nodes import Aggregate, Join, JoinKind, Project, UnionAll
+from nabla.algebra.nodes import Aggregate, Join, JoinKind, Node, Project, UnionAll
 from nabla.frontend.expressions import Unsupported
 from nabla.frontend.scope import Relation, extended
 from nabla.frontend.tree import Expression, Operator
@@ -51,13 +51,11 @@ def _existence(w: Walker, left: Relation, right: Relation, on: tuple[Expr, ...],
         sides = [_sides(left, right, conjunct) for conjunct in on]
     except Unsupported:
         return _existence_by_cases(w, left, right, on, flag)
-    keys = [(w.names.column("key", there.type, there.nullable), there) for _, there in sides]
+    node, keys = _keyed(w, right.node, [there for _, there in sides])
     count = Call(w.names.column("rows", "bigint", nullable=False), "count")
     # Without a key there is one group even of nothing; with keys there are only groups of something.
-    groups = Aggregate(extended(right.node, keys), tuple(column.name for column, _ in keys), (count,))
-    conditions = tuple(
-        equal(here, key.ref, conjunct.null_safe) for (here, _), (key, _), conjunct in zip(sides, keys, on, strict=True)
-    )
+    groups = Aggregate(node, _names(keys), (count,))
+    conditions = tuple(equal(here, key.ref, c.null_safe) for (here, _), key, c in zip(sides, keys, on, strict=True))
     joined = Join(left.node, groups, conditions, "left" if on else "inner")
     found = w.names.of(flag)
     value = Expr(f"(coalesce({count.column.ref.sql}, 0L) > 0L)", "boolean", nullable=False)
@@ -82,16 +80,11 @@ def _existence_by_cases(w: Walker, left: Relation, right: Relation, on: tuple[Ex
 
 def _left_single(w: Walker, left: Relation, right: Relation, on: tuple[Expr, ...]) -> Relation:
     """A left join in which a second match is an error: one row for each value that is compared, and a check above."""
-    additions: list[tuple[Column, Expr]] = []
-    conditions: list[Expr] = []
-    for conjunct in on:
-        here, there = _sides(left, right, conjunct)
-        key = w.names.column("key", there.type, there.nullable)
-        additions.append((key, there))
-        conditions.append(equal(here, key.ref, conjunct.null_safe))
+    sides = [_sides(left, right, conjunct) for conjunct in on]
+    node, keys = _keyed(w, right.node, [there for _, there in sides])
+    conditions = [equal(here, key.ref, c.null_safe) for (here, _), key, c in zip(sides, keys, on, strict=True)]
     values = {c.name: c for c in right.columns.values()}
-    keys = tuple(column.name for column, _ in additions)
-    single, count = w.single(extended(right.node, additions), keys, values.values())
+    single, count = w.single(node, _names(keys), values.values())
     results = {
         name: Named(w.names.column(value.label, value.type), checked(call.column, count))
         for (name, value), call in zip(values.items(), single.calls, strict=False)
@@ -99,6 +92,23 @@ def _left_single(w: Walker, left: Relation, right: Relation, on: tuple[Expr, ...
     kept = (Named(c, c.ref) for c in left.node.columns)
     node = Project(Join(left.node, single, tuple(conditions), "left"), (*kept, *results.values()))
     return Relation(node, {**left.columns, **{id: results[c.name].column for id, c in right.columns.items()}})
+
+
+def _keyed(w: Walker, node: Node, expressions: list[Expr]) -> tuple[Node, list[Column]]:
+    """The node with a column for each expression; what is one already needs no other."""
+    additions: list[tuple[Column, Expr]] = []
+    keys = []
+    for e in expressions:
+        if e.column:
+            keys.append(node.column(e.column))
+        else:
+            keys.append(w.names.column("key", e.type, e.nullable))
+            additions.append((keys[-1], e))
+    return extended(node, additions), keys
+
+
+def _names(columns: list[Column]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(c.name for c in columns))
 
 
 def _sides(left: Relation, right: Relation, conjunct: Expr) -> tuple[Expr, Expr]:

@@ -23,6 +23,7 @@ _OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer."
 # Run on the whole plan; the plans of subqueries, by then free of outer references, go through all three tuples on their own.
 _BEFORE = (
     _ANALYSIS + "EliminateSubqueryAliases",
+    "org.apache.spark.sql.catalyst.expressions.EliminatePipeOperators",
     _OPTIMIZER + "EliminateResolvedHint",
     _OPTIMIZER + "EliminateSQLFunctionNode",
     _OPTIMIZER + "InlineCTE",  # before the subqueries are looked at, which may refer to it
@@ -76,6 +77,7 @@ class Catalyst:
 
     def reader(self, session: SparkSession) -> Any:
         arguments = self.gateway.new_array(self.jvm.java.lang.Object, 2)
+        # Casts are printed by Python only where Spark refuses to.
         arguments[0], arguments[1] = session._jsparkSession, self._list({*PRINTERS, *PRINTED} - {"Cast"})
         return self._reader_class.getConstructors()[0].newInstance(arguments)
 
@@ -90,8 +92,8 @@ class Catalyst:
         return loader.loadClass(_JAVA[-1])
 
     @cached_property
-    def rules(self) -> tuple[Any, Any, Any]:
-        return tuple(self._list(map(self._rule, names)) for names in (_BEFORE, _AFTER, _SHAPE))  # type: ignore[return-value]
+    def rules(self) -> tuple[Any, ...]:
+        return tuple(self._list(map(self._rule, names)) for names in (_BEFORE, _AFTER, _SHAPE))
 
     @property
     def _loader(self) -> Any:
@@ -153,17 +155,22 @@ class Query:
         """The columns of the result, as the query names them."""
         return tree.read_expressions(self._reader.columns(self.plan))
 
-    def normalized(self) -> tree.Operator:
+    @property
+    def rules(self) -> tuple[Any, ...]:
+        return self._catalyst.rules
+
+    def normalized(self, rules: tuple[Any, ...]) -> tree.Operator:
         """The plan with subqueries as joins and every view, other than the tables, as what it stands for."""
         plan = self._reader.inlineViews(self._reader.standIns(self.plan), self._catalyst.names(self.tables))
-        return tree.read(self._reader.read(self._reader.normalize(plan, *self._catalyst.rules)))
+        return tree.read(self._reader.read(self._reader.normalize(plan, *rules)))
 
     def register_python_functions(self) -> dict[int, str]:
         """Gives each Python UDF a name in the session, made from its code: the number in the plan -> the name."""
         names = {}
         for udf in self._reader.pythonFunctions(self.plan):
-            name = "nabla_" + hashlib.sha256(bytes(udf.func().command())).hexdigest()[:12]
-            function = self.session._jvm.org.apache.spark.sql.execution.python.UserDefinedPythonFunction(
+            code: str = udf.func().command().mkString(",")
+            name = "nabla_" + hashlib.sha256(code.encode()).hexdigest()[:12]
+            function = self._catalyst.jvm.org.apache.spark.sql.execution.python.UserDefinedPythonFunction(
                 name, udf.func(), udf.dataType(), udf.evalType(), udf.udfDeterministic()
             )
             self.session._jsparkSession.udf().registerPython(name, function)

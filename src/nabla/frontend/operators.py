@@ -170,7 +170,7 @@ def _pivoted(w: Walker, p: Printer, e: Expression, calls: dict[str, Call]) -> Ex
 
 
 def _subqueries_outside_calls(e: Expression) -> Iterator[Expression]:
-    if e.kind == "ScalarSubquery":
+    if e.kind in ("ScalarSubquery", "Exists"):
         yield e
     elif e.kind != "AggregateExpression":
         for child in e.children:

@@ -96,8 +96,17 @@ def _project(node: Project, needed: Names) -> Node:
     return replace(node, outputs=tuple(o for o in node.outputs if o.column.name in needed))
 
 
-def _calls(node: Aggregate | Window, needed: Names) -> Node:
+def _aggregate(node: Aggregate, needed: Names) -> Node:
     return replace(node, calls=tuple(c for c in node.calls if c.column.name in needed))
 
 
-_NARROWED: dict[type[Node], Callable[..., Node]] = {Scan: _scan, Project: _project, Aggregate: _calls, Window: _calls}
+def _window(node: Window, needed: Names) -> Node:
+    return replace(node, calls=tuple(c for c in node.calls if c.column.name in needed))
+
+
+_NARROWED: dict[type[Node], Callable[..., Node]] = {
+    Scan: _scan,
+    Project: _project,
+    Aggregate: _aggregate,
+    Window: _window,
+}

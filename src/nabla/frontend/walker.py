@@ -35,16 +35,18 @@ class Walker:
                 raise Unsupported(f"the operator {op.kind}")
             return self.operators[op.kind](self, op)
         except Unsupported as refusal:
-            refusal.place = refusal.place or op.place
+            # Rules make operators that stand nowhere in the text; then the nearest one below does.
+            refusal.place = refusal.place or next((below.place for below in op.walk() if below.place), "")
             raise
 
     def attached(self, input: Relation, expressions: Iterable[Expression]) -> tuple[Relation, Printer]:
-        """The input joined with the scalar subqueries of these expressions, and a printer that knows their columns."""
+        """The input joined with the subqueries that these expressions use as values, and a printer that knows their columns."""
         subqueries: dict[int, Column] = {}
         node = input.node
         for part in (part for expression in expressions for part in expression.walk()):
-            if part.kind == "ScalarSubquery" and part.fields["exprId"] not in subqueries:
-                inner, value, kind = self.scalar(part.extra["plan"])
+            if part.kind in ("ScalarSubquery", "Exists") and part.fields["exprId"] not in subqueries:
+                plan = part.extra["plan"]
+                inner, value, kind = self.scalar(plan) if part.kind == "ScalarSubquery" else self.number(plan)
                 node = Join(node, inner, (), kind)
                 subqueries[part.fields["exprId"]] = value
         return replace(input, node=node), Printer(input.columns, self.udfs, subqueries)
@@ -60,6 +62,11 @@ class Walker:
         single, count = self.single(inner.node, (), [value])
         column = self.names.column(value.label, value.type)
         return Project(single, (Named(column, checked(single.calls[0].column, count)),)), column, "inner"
+
+    def number(self, plan: Operator) -> tuple[Node, Column, JoinKind]:
+        """EXISTS of a subquery that does not look outside: there is a row if there is more than none."""
+        count = self.names.column("rows", "bigint", nullable=False)
+        return Aggregate(self.walk(plan).node, (), (Call(count, "count"),)), count, "inner"
 
     def single(self, node: Node, keys: tuple[str, ...], values: Iterable[Column]) -> tuple[Aggregate, Column]:
         """One row a key with the values of its only row, and the column that tells how many rows there were."""
@@ -78,10 +85,8 @@ class Walker:
         for item in items:
             assert item.id is not None
             expr = p.expr(item)
-            if expr.column:
-                column = input.node.column(expr.column)
-            else:
-                column = self.names.column(item.name, expr.type, expr.nullable)
+            name = expr.column
+            column = input.node.column(name) if name else self.names.column(item.name, expr.type, expr.nullable)
             outputs[column.name] = Named(column, expr)
             columns[item.id] = column
         if all(o.is_rename for o in outputs.values()):

@@ -143,6 +143,7 @@ def _write_one(folder: Path, table: pa.Table, below: str) -> DataFile:
         compression="snappy",
         use_dictionary=[name for name in table.column_names if _repeats(table[name])],
         store_schema=False,
+        store_decimal_as_integer=True,  # as Spark does: it reads fixed-length decimals several times slower
     )
     faults.point("files.written")
     return describe(folder, path)
