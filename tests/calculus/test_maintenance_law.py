@@ -15,7 +15,7 @@ from nabla.calculus.outwards import changed_first, outwards
 from nabla.testing.maintained import check
 from nabla.testing.random_plans import ALL, CORE, random_scenario, reading
 
-CASES = 250
+CASES = 100
 
 
 @pytest.mark.parametrize("block", range(4))
@@ -35,7 +35,7 @@ def test_stages_of_every_operator_give_what_recomputing_gives(block: int) -> Non
 def test_every_rule_is_its_law_and_fires() -> None:
     """d(q) by the rules alone, without stages: evaluate(d q) = q₁ − q₀ for every operator."""
     fired: Counter[str] = Counter()
-    for seed in range(20_000, 20_500):
+    for seed in range(20_000, 20_300):
         scenario = random_scenario(seed, ALL)
         change = Derivation(scenario.changed).d(scenario.plan)
         found = evaluate(change, scenario.database) if change is not None else Counter()
@@ -47,7 +47,7 @@ def test_every_rule_is_its_law_and_fires() -> None:
 
 
 def test_reordering_joins_changes_nothing_but_the_order() -> None:
-    for seed in range(30_000, 30_300):
+    for seed in range(30_000, 30_150):
         scenario = random_scenario(seed, ALL)
         reordered = changed_first(scenario.plan, scenario.changed)
         assert evaluate(reordered, scenario.database) == evaluate(scenario.plan, scenario.database), f"seed {seed}"

@@ -24,6 +24,7 @@ from nabla.calculus.outwards import broadcast_side
 from nabla.calculus.stages import ChangeTable, Stage, stored_fields
 from nabla.engine import types
 from nabla.engine.frames import Workspace, empty, read_parquet
+from nabla.engine.lookup import Lookup
 from nabla.engine.merge import finished, merged
 from nabla.engine.relations import Relations
 from nabla.planner.steps import Build, Finish, Plan, Produce, Recompute, Settle, Step, Touch
@@ -75,6 +76,7 @@ class Execution:
         self.plan = plan
         self.schema = schema
         self.bound: dict[tuple[str, At], str] = {}
+        self.arrow: dict[tuple[str, At], pa.Table] = {}
         self.unchanged: set[str] = set()
         self.touched: Rows | None = None
         self.result = Result()
@@ -111,6 +113,8 @@ class Execution:
         if touched.empty:
             self.unchanged.add(step.stage.table)
         self.touched = touched
+        if touched.table is not None:
+            self.arrow[step.stage.touched_table, At.NEW] = touched.table
         self._bind(step.stage.touched_table, At.NEW, touched.frame(self.workspace))
 
     def _settle(self, step: Settle, finish: Finish | None) -> None:
@@ -134,6 +138,8 @@ class Execution:
         self.result.states[stage.table] = change
         if change.empty:
             self.unchanged.add(stage.state_table)
+        if change.table is not None:
+            self.arrow[stage.state_table, At.DELTA] = change.table
         if finish is None:
             frame = change.frame(self.workspace)
             self._bind(stage.state_table, At.DELTA, frame)
@@ -234,7 +240,28 @@ class Execution:
         return f"SELECT {columns} FROM ({self._sql(node)})"
 
     def _sql(self, node: Node) -> str:
-        return to_sql(node, self._relation, broadcast_side if not self.plan.large else lambda join: None)
+        if self.plan.large:
+            return to_sql(node, self._relation)
+        if self.plan.mode == "incremental":
+            node = self._looked_up(node)
+        return to_sql(node, self._relation, broadcast_side)
+
+    def _looked_up(self, node: Node) -> Node:
+        """The query over just those rows of large tables that the change can join."""
+        lookup = Lookup(self._held_rows, self.relations.stored)
+        node = lookup.reduced(node)
+        for table, rows in lookup.found.items():
+            scan = next(n for n in node.walk() if isinstance(n, Scan) and n.table == table)
+            rows_schema = _hidden_schema(scan.output)
+            self._bind(f"{table}", At.NEW, self.workspace.hold(rows, rows_schema))
+        return node
+
+    def _held_rows(self, scan: Scan) -> pa.Table | None:
+        """What a scan reads, where that is small and at hand."""
+        if scan.table in self.relations.sources:
+            return self.relations.sources[scan.table].held_change(scan.fields) if scan.at is At.DELTA else None
+        rows = self.arrow.get((scan.table, scan.at))
+        return None if rows is None else rows.select([int(f.removeprefix("c")) for f in scan.fields])
 
     def _relation(self, scan: Scan) -> str:
         key = (scan.table, scan.at)

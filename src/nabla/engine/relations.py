@@ -6,14 +6,16 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from nabla.algebra.expressions import quote
-from nabla.algebra.nodes import At
+from nabla.algebra.nodes import At, Scan
 from nabla.engine.frames import Workspace
+from nabla.engine.lookup import MOST_VALUES
 from nabla.engine.sources import change_frame, snapshot_frame
 from nabla.storage.bags import N
-from nabla.storage.changes import Change, between
+from nabla.storage.changes import Change, between, signed
 from nabla.storage.table import Snapshot, StoredTable
 
 
@@ -55,6 +57,16 @@ class Source:
         low, high = minimum.get("_version", self.new), maximum.get("_version", self.new)
         return int(str(high)) > self.old and int(str(low)) <= self.new
 
+    @cached_property
+    def _change_rows(self) -> pa.Table | None:
+        small = self.feed is None and self.changed_rows <= MOST_VALUES
+        return signed(self.change).drop_columns([N]).rename_columns(list(self.names)) if small else None
+
+    def held_change(self, fields: tuple[str, ...]) -> pa.Table | None:
+        """The columns of the changed rows, if there are few enough to look at."""
+        rows = self._change_rows
+        return None if rows is None else rows.select(list(fields))
+
     def key(self, at: At) -> Hashable:
         return (self.table.folder, {At.OLD: (self.old,), At.NEW: (self.new,), At.DELTA: (self.old, self.new)}[at])
 
@@ -84,6 +96,14 @@ class Relations:
 
     def key(self, table: str, at: At) -> Hashable:
         return (self.view, table, at) if table in self.states or table.startswith("@") else self.sources[table].key(at)
+
+    def stored(self, scan: Scan) -> tuple[Snapshot, dict[str, str]] | None:
+        """The version of a table that a scan reads, and what its columns are called there."""
+        source = self.sources.get(scan.table)
+        if source is None or scan.at is At.DELTA:
+            return None
+        snapshot = source.before if scan.at is At.OLD else source.after
+        return snapshot, dict(zip(source.names, snapshot.schema.names, strict=True))
 
     def frame(self, workspace: Workspace, table: str, at: At) -> DataFrame:
         if table in self.states:
