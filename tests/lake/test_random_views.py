@@ -9,6 +9,7 @@ from comparing import refreshed
 
 from nabla.algebra.nodes import At, Scan
 from nabla.algebra.sql import to_sql
+from nabla.engine import lookup
 from nabla.errors import NablaError
 from nabla.lake import Lake
 from nabla.testing.random_data import DEFAULT, Schema, next_database, random_database, random_schema
@@ -28,8 +29,15 @@ def _sql(lake: Lake, rng: Random, schema: Schema, features: frozenset[str]) -> s
     return f"SELECT {columns} FROM ({to_sql(plan, relation)})"
 
 
-@pytest.mark.parametrize(("seed", "features"), [(1, CORE), (2, CORE), (3, ALL)], ids=["core1", "core2", "all"])
-def test_random_views_stay_exact_and_minimal(lake: Lake, seed: int, features: frozenset[str]) -> None:
+@pytest.mark.parametrize(
+    ("seed", "features", "smallest"),
+    [(1, CORE, lookup.SMALLEST), (2, CORE, 0), (3, ALL, lookup.SMALLEST), (4, ALL, 0)],
+    ids=["core", "core, looked up on the driver", "all", "all, looked up on the driver"],
+)
+def test_random_views_stay_exact_and_minimal(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, seed: int, features: frozenset[str], smallest: int
+) -> None:
+    monkeypatch.setattr(lookup, "SMALLEST", smallest)
     rng = Random(seed)
     schema = random_schema(rng, DEFAULT)
     database = random_database(rng, schema, DEFAULT)

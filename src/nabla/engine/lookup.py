@@ -37,6 +37,8 @@ from nabla.storage.table import Snapshot
 SMALLEST, LARGEST = 100_000, 20_000_000
 """Rows of a table that is worth looking through on the driver."""
 MOST_VALUES = 100_000
+MOST_ROWS = 500_000
+"""Keys that so many rows have are not selective: Spark joins better than the driver copies."""
 READERS = 4
 _NUMBERS = count()
 
@@ -107,14 +109,20 @@ class Lookup:
         values = self._values(change, key)
         if values is None or len(values) > MOST_VALUES:
             return None
-        smaller = self._look_up(scan, name, values, *stored)
+        smaller: Node | None = self._look_up(scan, name, values, *stored)
+        if smaller is None:
+            return None
         for node in reversed(path[:-1]):
             smaller = node.with_inputs(smaller)
         return smaller
 
-    def _look_up(self, scan: Scan, name: str, values: pa.Array, snapshot: Snapshot, fields: dict[str, str]) -> Node:
+    def _look_up(
+        self, scan: Scan, name: str, values: pa.Array, snapshot: Snapshot, fields: dict[str, str]
+    ) -> Node | None:
         by_name = {c.name: fields[f] for c, f in zip(scan.output, scan.fields, strict=True)}
         rows = matching(snapshot, by_name[name], values, list(by_name.values()))
+        if rows is None:
+            return None
         label = f"@{scan.table}~{next(_NUMBERS)}"
         self.found[label] = rows.rename_columns([f"c{i}" for i in range(rows.num_columns)])
         return Scan(label, At.NEW, scan.output, tuple(f"c{i}" for i in range(len(scan.output))))
@@ -179,22 +187,28 @@ def _distinct(column: pa.ChunkedArray) -> pa.Array:
     return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
 
 
-def matching(snapshot: Snapshot, key: str, values: pa.Array, columns: list[str]) -> pa.Table:
-    """The rows of a version whose column `key` has one of the values, NULL among them if it is given."""
+def matching(snapshot: Snapshot, key: str, values: pa.Array, columns: list[str]) -> pa.Table | None:
+    """The rows of a version whose column `key` has one of the values, NULL among them if it is given; None if too many."""
     kind = snapshot.schema.field(key).type
     wanted = values.cast(kind)
     low, high = (bound.as_py() for bound in pc.min_max(wanted).values()) if len(wanted) else (None, None)
 
+    taken: list[int] = []
+
     def read(file: DataFile) -> pa.Table | None:
-        if _outside(file, key, low, high, wanted.null_count > 0):
+        if _outside(file, key, low, high, wanted.null_count > 0) or sum(taken) > MOST_ROWS:
             return None
         mask = pc.is_in(reading.read_file(snapshot, file, [key])[key], value_set=wanted)
-        if not pc.any(mask).as_py():
+        here = pc.sum(mask).as_py() or 0
+        taken.append(here)
+        if not here or sum(taken) > MOST_ROWS:
             return None
         return reading.read_file(snapshot, file, columns).filter(mask)
 
     with ThreadPoolExecutor(READERS) as pool:
         pieces = [piece for piece in pool.map(read, snapshot.files) if piece is not None]
+    if sum(taken) > MOST_ROWS:
+        return None
     empty = pa.schema([snapshot.schema.field(c) for c in columns]).empty_table()
     return pa.concat_tables([empty, *pieces])
 
