@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from nabla import refresh as refreshing
+from nabla.algebra.clock import Instant, Moments, stored_instant
 from nabla.engine import intake, types
 from nabla.engine.apply import FEED_COLUMNS
 from nabla.engine.frames import Workspace, engine_session
@@ -244,7 +245,7 @@ class Lake:
         view = load_view(entry.name, entry.definition)
         refresh = refreshing.Refresh(self, "auto")
         sources = {s: refresh.source(s, entry, state) for s in view.sources}
-        plan = choose(refreshing.view_facts(view, entry, sources, self._cold(entry.name)), view.staged, "auto")
+        plan = choose(refreshing.view_facts(refresh, view, entry, sources), view.staged, "auto")
         last = _last(entry)
         return explain(plan, view.staged, view.plan, view.sql or "(a DataFrame)", view.obstacles, view.notes, last)
 
@@ -282,6 +283,11 @@ class Lake:
         )
 
     def _stale(self, entry: Entry, state: LakeState) -> bool:
+        reflected = stored_instant(entry.facts.get("clock"))
+        if reflected and Moments(reflected, Instant.now(reflected.zone)).moved(
+            load_view(entry.name, entry.definition).clock
+        ):
+            return True
         for source, version in entry.facts.get("sources", {}).items():
             upstream = state.entries[source]
             part = upstream.parts["data"]
@@ -336,6 +342,11 @@ class Lake:
     def _spark(self) -> SparkSession:
         """Started when it is first needed: the state of a lake can be looked at without it."""
         return self._given if self._given is not None else build_session("nabla")
+
+    @property
+    def _zone(self) -> str:
+        """The time zone that makes a moment a date."""
+        return str(self._spark.conf.get("spark.sql.session.timeZone"))
 
     @cached_property
     def _home(self) -> Workspace:

@@ -9,10 +9,12 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
 
+from nabla.algebra.clock import Instant, Moments, stored_instant
 from nabla.algebra.nodes import At
 from nabla.engine import types
 from nabla.engine.apply import (
@@ -91,7 +93,9 @@ class Refresh:
         for name in names:
             entry = self.started.entries[name]
             view = load_view(name, entry.definition)
-            if not any(s in stale or self._moved(s, entry) for s in view.sources):
+            if not any(s in stale or self._moved(s, entry) for s in view.sources) and not clock_moved(
+                self, view, entry
+            ):
                 continue
             stale.add(name)
             if view.obstacles:
@@ -123,7 +127,7 @@ class Refresh:
         entry = state.entries[name]
         view = load_view(name, entry.definition)
         sources = {s: self.source(s, entry, state) for s in view.sources}
-        plan = choose(view_facts(view, entry, sources, self.lake._cold(name)), view.staged, self.mode)
+        plan = choose(view_facts(self, view, entry, sources), view.staged, self.mode)
         if plan.mode == "skip":
             return _report(plan, entry, Applied(), time.perf_counter() - begun, "")
         group = f"nabla-{uuid.uuid4().hex[:8]}"
@@ -142,6 +146,14 @@ class Refresh:
         jobs = len(context.statusTracker().getJobIdsForGroup(group))
         return replace(report, seconds=round(time.perf_counter() - begun, 4), jobs=jobs)
 
+    @cached_property
+    def now(self) -> Instant:
+        """One moment for all views of this refresh."""
+        return Instant.now(self.lake._zone)
+
+    def moments(self, entry: Entry) -> Moments:
+        return Moments(stored_instant(entry.facts.get("clock")) or self.now, self.now)
+
     def source(self, name: str, entry: Entry, state: LakeState) -> Source:
         return make_source(self.lake, name, state, entry.facts["sources"][name], self._version(name, state))
 
@@ -154,7 +166,7 @@ class Refresh:
     def _execute(self, view: View, plan: Plan, sources: Mapping[str, Source], entry: Entry) -> Result:
         if view.opaque:
             return run_opaque(self.lake, view, plan, sources)
-        relations = Relations(view.name, sources, self._states(view, entry))
+        relations = Relations(view.name, sources, self._states(view, entry), self.moments(entry))
         shared = self.lake._shared(plan.size)
         return Execution(self.workspace(plan.size), shared, relations, plan, view.schema).run()
 
@@ -216,6 +228,7 @@ class Refresh:
             for name, part in entry.parts.items()
         }
         facts = view_record(entry.facts, report, applied.rows, sources, self.lake._warm(view.name, plan.mode))
+        facts |= clock_record(view, self.now)
         new = Entry(entry.name, "view", entry.definition, parts, facts)
         info = {"mode": report.mode, "reason": report.reason, "inserted": report.inserted, "deleted": report.deleted}
         info |= {"seconds": report.seconds, "version": report.version, "sources": report.sources}
@@ -229,7 +242,17 @@ def make_source(lake: Lake, name: str, state: LakeState, old: int, new: int) -> 
     return Source(name, lake._columns(entry), table, old, new, feed)
 
 
-def view_facts(view: View, entry: Entry, sources: Mapping[str, Source], cold: frozenset[str]) -> ViewFacts:
+def clock_moved(refresh: Refresh, view: View, entry: Entry) -> bool:
+    """Whether time alone may have changed the view."""
+    return bool(view.clock) and refresh.moments(entry).moved(view.clock)
+
+
+def clock_record(view: View, now: Instant) -> dict[str, Any]:
+    """The moment that a view reflects, if it reads the clock."""
+    return {"clock": now.to_json()} if view.clock else {}
+
+
+def view_facts(refresh: Refresh, view: View, entry: Entry, sources: Mapping[str, Source]) -> ViewFacts:
     must_rebuild = ""
     found = []
     for name, source in sources.items():
@@ -251,7 +274,9 @@ def view_facts(view: View, entry: Entry, sources: Mapping[str, Source], cold: fr
             remedy="Create the view again with rebuild=True.",
         )
     past = tuple(Measured(**p) for p in entry.facts.get("past", ()))
-    return ViewFacts(view.name, entry.facts.get("rows", 0), tuple(found), past, view.obstacles, must_rebuild, cold)
+    rows, cold = entry.facts.get("rows", 0), refresh.lake._cold(view.name)
+    moved = clock_moved(refresh, view, entry)
+    return ViewFacts(view.name, rows, tuple(found), past, view.obstacles, must_rebuild, cold, moved)
 
 
 def view_record(
@@ -345,6 +370,7 @@ def run_opaque(lake: Lake, view: View, plan: Plan, sources: Mapping[str, Source]
 def build(lake: Lake, view: View, entry: Entry | None) -> tuple[Entry, ViewReport]:
     """A new view: its table, its states and its empty feed, written and ready to be committed."""
     begun = time.perf_counter()
+    now = Instant.now(lake._zone)
     log = lake._log
     state = log.state()
     sources = {}
@@ -359,7 +385,7 @@ def build(lake: Lake, view: View, entry: Entry | None) -> tuple[Entry, ViewRepor
         if view.opaque:
             result = run_opaque(lake, view, plan, sources)
         else:
-            relations = Relations(view.name, sources, {})
+            relations = Relations(view.name, sources, {}, Moments(now, now))
             result = Execution(workspace, lake._shared(plan.size), relations, plan, view.schema).run()
         assert result.whole is not None
         faults.point("build.computed")
@@ -371,7 +397,7 @@ def build(lake: Lake, view: View, entry: Entry | None) -> tuple[Entry, ViewRepor
     seconds = round(time.perf_counter() - begun, 4)
     versions = {name: source.new for name, source in sources.items()}
     report = ViewReport(view.name, "full", "built", rows, 0, seconds, versions, 0)
-    facts_json = view_record({}, report, rows, sources, lake._warm(view.name, "full"))
+    facts_json = view_record({}, report, rows, sources, lake._warm(view.name, "full")) | clock_record(view, now)
     return Entry(view.name, "view", view.to_json(), parts, facts_json), report
 
 

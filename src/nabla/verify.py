@@ -6,7 +6,9 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from nabla.algebra.clock import Moments, stored_instant
 from nabla.algebra.nodes import At, Scan
 from nabla.algebra.sql import to_sql
 from nabla.engine import types
@@ -14,6 +16,7 @@ from nabla.engine.frames import Workspace
 from nabla.engine.sources import snapshot_frame
 from nabla.errors import Mismatch
 from nabla.refresh import make_source
+from nabla.storage.bags import N
 from nabla.storage.catalog import Entry, LakeState
 from nabla.views import View, load_view
 
@@ -33,11 +36,24 @@ def verify(lake: Lake, entry: Entry, state: LakeState) -> None:
         expected = _recomputed(lake, workspace, view, entry, state)
         part = entry.parts["data"]
         found = snapshot_frame(workspace, lake._log.table(part).snapshot(part.version), view.schema.names)
-        expected = expected.toDF(*view.schema.names)
-        extra = types.conform(found.exceptAll(expected).toArrow(), view.schema)
-        missing = types.conform(expected.exceptAll(found).toArrow(), view.schema)
-    if extra.num_rows or missing.num_rows:
-        _compare_roughly(view, extra, missing)
+        differences = _difference(found, expected, view)
+    if differences.num_rows:
+        _compare_roughly(view, *(_copies(differences, sign) for sign in (1, -1)))
+
+
+def _difference(found: DataFrame, expected: DataFrame, view: View) -> pa.Table:
+    """The rows that one of two bags has more copies of, with how many more: one query, and maps can be counted, too."""
+    names = [f"c{i}" for i in range(len(view.schema))]
+    signed = found.toDF(*names).selectExpr("*", "1L AS n").unionAll(expected.toDF(*names).selectExpr("*", "-1L AS n"))
+    different = signed.groupBy(*names).agg({"n": "sum"}).where("`sum(n)` <> 0")
+    return types.conform(different.toArrow(), types.with_weight(view.schema))
+
+
+def _copies(differences: pa.Table, sign: int) -> pa.Table:
+    """The rows that there are too many of (sign 1) or too few (sign -1), each as often."""
+    counts = pc.multiply(differences[N], pa.scalar(sign, pa.int64())).to_pylist()
+    rows = [row for row, n in enumerate(counts) for _ in range(n)]
+    return differences.drop_columns([N]).take(pa.array(rows, pa.int64()))
 
 
 def _recomputed(lake: Lake, workspace: Workspace, view: View, entry: Entry, state: LakeState) -> DataFrame:
@@ -45,9 +61,11 @@ def _recomputed(lake: Lake, workspace: Workspace, view: View, entry: Entry, stat
     for name, version in entry.facts["sources"].items():
         source = make_source(lake, name, state, version, version)
         source.frame(workspace, At.NEW).createOrReplaceTempView(name)
-    if view.sql is not None:
+    if view.sql is not None and not view.clock:
         return workspace.session.sql(view.sql)
-    return workspace.session.sql(to_sql(view.plan, lambda scan: _name(scan)))
+    text = to_sql(view.plan, lambda scan: _name(scan))
+    reflected = stored_instant(entry.facts.get("clock"))
+    return workspace.session.sql(Moments(reflected, reflected).bound(text) if reflected else text)
 
 
 def _name(scan: Scan) -> str:

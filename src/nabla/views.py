@@ -9,9 +9,10 @@ from typing import Any
 
 from pyspark.sql.types import StructField, StructType
 
+from nabla.algebra.clock import functions
 from nabla.algebra.nodes import Node, Opaque, Scan
 from nabla.algebra.stored import load_plan, to_data
-from nabla.calculus.obstacles import Obstacle, obstacles
+from nabla.calculus.obstacles import Obstacle, expressions, obstacles
 from nabla.calculus.stages import Staged, cut
 from nabla.engine import types
 from nabla.storage.names import safe
@@ -56,6 +57,12 @@ class View:
     @cached_property
     def obstacles(self) -> tuple[Obstacle, ...]:
         return obstacles(self.plan)
+
+    @cached_property
+    def clock(self) -> frozenset[str]:
+        """The functions of the clock that it reads."""
+        texts = (e.sql for node in self.plan.walk() for e, _ in expressions(node))
+        return frozenset().union(*map(functions, texts))
 
     @cached_property
     def staged(self) -> Staged:

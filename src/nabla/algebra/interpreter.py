@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain
 from typing import Any, TypeAlias, TypeVar
 
+from nabla.algebra.clock import EPOCH, Moments
 from nabla.algebra.evaluator import (
     CannotEvaluate,
     Row,
@@ -77,11 +78,12 @@ def negated(bag: Bag) -> Bag:
 
 @dataclass(frozen=True)
 class Database:
-    """Tables before and after a change. `fields` are the names of each table's columns, in the order of its rows."""
+    """Tables and the clock before and after a change. `fields` names each table's columns in the order of its rows."""
 
     fields: Mapping[str, tuple[str, ...]]
     before: Mapping[str, Bag] = field(default_factory=dict)
     after: Mapping[str, Bag] = field(default_factory=dict)
+    moments: Moments = EPOCH
 
     @classmethod
     def changed(
@@ -206,7 +208,8 @@ def _opaque(node: Opaque, run: _Run) -> Bag:
 
 @evaluates(Filter)
 def _filter(node: Filter, run: _Run) -> Bag:
-    passes = _all_true(node.conjuncts, node.input.columns)
+    conjuncts = tuple(replace(c, sql=run.database.moments.bound(c.sql)) for c in node.conjuncts)
+    passes = _all_true(conjuncts, node.input.columns)
     return Counter({row: n for row, n in run(node.input).items() if passes(row)})
 
 

@@ -89,6 +89,37 @@ def change_orders(lake: Lake, share: float, number: int) -> tuple[int, int]:
     return _changed(lake, "orders"), _changed(lake, "lineitem")
 
 
+def update_parties(lake: Lake, share: float, number: int) -> None:
+    """A share of the customers, suppliers and parts changes in what the queries look at: balance, nation, segment, brand."""
+    parts = max(2, round(1 / share))
+    balance = f"CAST(7 * pmod(hash({{key}}, {number}), 1400) - 900 AS DECIMAL(15,2))"
+    nation = f"pmod({{nation}} + {number + 1}, 25)"
+    with lake.transaction() as tx:
+        for table, prefix, key, more in (
+            (
+                "customer",
+                "c",
+                "c_custkey",
+                {"c_mktsegment": "CASE WHEN c_custkey % 2 = 0 THEN 'BUILDING' ELSE 'MACHINERY' END"},
+            ),
+            ("supplier", "s", "s_suppkey", {"s_comment": "'Customer told of Complaints'"}),
+        ):
+            values = {
+                f"{prefix}_acctbal": balance.format(key=key),
+                f"{prefix}_nationkey": nation.format(nation=f"{prefix}_nationkey"),
+            }
+            tx.update(table, set=values | more, where=f"pmod(hash({key}, {number}), {parts}) = 0")
+        tx.update(
+            "part",
+            set={
+                "p_brand": "'Brand#12'",
+                "p_size": f"pmod(p_size + {number}, 50) + 1",
+                "p_name": "concat('forest ', p_name)",
+            },
+            where=f"pmod(hash(p_partkey, {number}), {parts}) = 0",
+        )
+
+
 def _moved(rows: DataFrame, key: str, shift: object) -> DataFrame:
     return rows.withColumn(key, F.col(key) + shift)  # type: ignore[operator]
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from nabla.algebra.clock import CLOCK, before, reads_clock
 from nabla.algebra.expressions import Column, Named
-from nabla.algebra.nodes import Aggregate, At, Negate, Node, Project, Scan, UnionAll, Weigh
+from nabla.algebra.nodes import Aggregate, At, Filter, Negate, Node, Project, Scan, UnionAll, Weigh
 from nabla.calculus.laws import derive
 
 Contents = Callable[[At], Node]
@@ -28,7 +29,7 @@ class Derivation:
         self._keep: list[Node] = []  # what the memo's ids belong to must stay alive
 
     def touches(self, q: Node) -> bool:
-        return any(isinstance(node, Scan) and node.table in self.changed for node in q.walk())
+        return not self.changed.isdisjoint(relations(q))
 
     def d(self, q: Node) -> Node | None:
         if id(q) not in self._d:
@@ -49,6 +50,9 @@ class Derivation:
                 # A table that did not change is the same before and after: one scan serves both.
                 when = at if q.table in self.changed else At.NEW
                 self._at[id(q), at] = self.read(q, when)
+            elif at is At.OLD and reads_clock(q) and CLOCK in self.changed:
+                assert isinstance(q, Filter)
+                self._at[id(q), at] = Filter(self.at(q.input, at), tuple(map(before, q.conjuncts)))
             else:
                 self._at[id(q), at] = q.with_inputs(*(self.at(part, at) for part in q.inputs)) if q.inputs else q
         return self._at[id(q), at]
@@ -60,6 +64,12 @@ class Derivation:
         rows = self.contents[scan.table](at)
         by_field = {c.name: c for c in rows.columns}
         return Project(rows, tuple(Named(c, by_field[f].ref) for c, f in zip(scan.output, scan.fields, strict=True)))
+
+
+def relations(q: Node) -> set[str]:
+    """The names of what a query reads that may change: tables, stages, the clock."""
+    names = {node.table for node in q.walk() if isinstance(node, Scan)}
+    return names | {CLOCK} if any(map(reads_clock, q.walk())) else names
 
 
 def add(*terms: Node | None) -> Node | None:

@@ -8,8 +8,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from nabla.algebra.expressions import Expr, readable
-from nabla.algebra.nodes import Aggregate, Filter, Generate, Join, Node, Opaque, Project, TopK, Window
+from nabla.algebra.clock import functions
+from nabla.algebra.expressions import Column, Expr, readable
+from nabla.algebra.nodes import (
+    Aggregate,
+    Constant,
+    Distinct,
+    ExceptAll,
+    Filter,
+    Generate,
+    IntersectAll,
+    Join,
+    Node,
+    Opaque,
+    Project,
+    TopK,
+    Window,
+)
 from nabla.calculus import rules as rules  # registers the laws
 from nabla.calculus.laws import law_of
 
@@ -44,8 +59,13 @@ def obstacles(plan: Node) -> tuple[Obstacle, ...]:
 
 
 def comparable(type_: str) -> bool:
-    """Whether rows with such a value can be compared, grouped and cancelled."""
-    return not any(word in type_ for word in ("map<", "variant", "geometry", "geography"))
+    """Whether rows with such a value can be told apart, counted and cancelled."""
+    return not any(word in type_ for word in ("variant", "geometry", "geography"))
+
+
+def orderable(type_: str) -> bool:
+    """Whether rows can be joined on such a value: maps can be counted as parts of rows, but Spark does not compare them."""
+    return comparable(type_) and "map<" not in type_
 
 
 def _of_node(node: Node) -> Iterator[Obstacle]:
@@ -60,13 +80,29 @@ def _of_node(node: Node) -> Iterator[Obstacle]:
             "Add an ORDER BY that decides which rows are kept.",
         )
         return
-    for expression, place in _expressions(node):
+    for expression, place in expressions(node):
+        read = functions(expression.sql)
+        if read and not isinstance(node, Filter):
+            yield Obstacle(
+                "NABLA_TIME_DEPENDENT",
+                f"{', '.join(sorted(read))} is part of what is computed, not of which rows are kept",
+                place,
+                "Compare with it in WHERE or HAVING only; a value that moves by itself changes every row.",
+            )
         if not expression.deterministic:
             yield Obstacle(
                 "NABLA_NONDETERMINISTIC",
                 f"{readable(expression.sql)} gives another value each time it is evaluated",
                 place,
                 "Store the value in a table, or move it out of the view.",
+            )
+    for column in _joined_on(node):
+        if not orderable(column.type):
+            yield Obstacle(
+                "NABLA_NOT_COMPARABLE",
+                f'groups of "{column.label}" cannot be looked up: Spark does not compare values of type {column.type}',
+                "GROUP BY or PARTITION BY",
+                "Group by an array of its entries: map_entries(...).",
             )
     if law_of(node) is None:
         yield Obstacle(
@@ -77,8 +113,23 @@ def _of_node(node: Node) -> Iterator[Obstacle]:
         )
 
 
-def _expressions(node: Node) -> Iterator[tuple[Expr, str]]:
+def _joined_on(node: Node) -> tuple[Column, ...]:
+    """The columns whose values a rule looks up in the operator's input."""
     match node:
+        case Aggregate():
+            return tuple(node.column(k) for k in node.keys)
+        case Window():
+            return tuple(node.column(k) for k in node.partition)
+        case Distinct() | ExceptAll() | IntersectAll():
+            return node.columns
+    return ()
+
+
+def expressions(node: Node) -> Iterator[tuple[Expr, str]]:
+    """The expressions of a node, each with its place in the query."""
+    match node:
+        case Constant():
+            yield from ((e, "VALUES") for row in node.rows for e in row)
         case Filter():
             yield from ((e, "WHERE or HAVING") for e in node.conjuncts)
         case Join():

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from nabla.algebra.clock import timed
 from nabla.algebra.expressions import Expr, Named
 from nabla.algebra.nodes import (
     Aggregate,
@@ -24,6 +25,7 @@ from nabla.algebra.nodes import (
     Scan,
     UnionAll,
 )
+from nabla.calculus.delta import relations
 
 
 def is_small(node: Node) -> bool:
@@ -111,7 +113,8 @@ def ordered(cluster: Cluster, first: Callable[[Node], bool]) -> Node:
         operand = next((o for o in tied if first(o)), tied[0] if tied else waiting[0])
         waiting = [o for o in waiting if o is not operand]
         operand = _with_ready_filters(operand, conjuncts)
-        ready = [c for c in conjuncts if c.columns <= tree.names | operand.names]
+        # What reads the clock stays in a filter: only there is it maintained.
+        ready = [c for c in conjuncts if c.columns <= tree.names | operand.names and not timed((c,))]
         conjuncts = [c for c in conjuncts if c not in ready]
         tree = Join(tree, operand, tuple(ready))
     return Filter(tree, tuple(conjuncts)) if conjuncts else tree
@@ -158,6 +161,6 @@ def changed_first(node: Node, changed: frozenset[str]) -> Node:
     """Before derivation: operands that changed are joined first, so that their terms share all later look-ups."""
 
     def touches(operand: Node) -> bool:
-        return any(isinstance(n, Scan) and n.table in changed for n in operand.walk())
+        return not changed.isdisjoint(relations(operand))
 
     return _reorder(node, touches)

@@ -5,6 +5,7 @@ Every body is its law, transcribed. All operands may change at once.
 
 from __future__ import annotations
 
+from nabla.algebra.clock import CLOCK, before, reads_clock, timed
 from nabla.algebra.expressions import Expr, Named
 from nabla.algebra.nodes import (
     Aggregate,
@@ -41,6 +42,27 @@ def scan(q: Scan, c: Derivation) -> Node | None:
 @rule(Constant, law="d(c) = ∅", source="GLT97")
 def constant(q: Constant, c: Derivation) -> Node | None:
     return None
+
+
+@rule(
+    Filter,
+    law="d(σₚ S) = σₚ₀ dS + σ(p₁ ∧ ¬p₀) S₁ − σ(p₀ ∧ ¬p₁) S₁",
+    source="a filter on current_date(): rows between the old and the new boundary",
+    when=reads_clock,
+)
+def select_by_clock(q: Filter, c: Derivation) -> Node | None:
+    change = c.d(q.input)
+    if CLOCK not in c.changed:
+        return None if change is None else Filter(change, q.conjuncts)
+    then, now = tuple(map(before, q.conjuncts)), q.conjuncts
+    after = c.new(q.input)
+    come, gone = Filter(after, (*now, _not(then))), Filter(after, (*then, _not(now)))
+    return add(None if change is None else Filter(change, then), come, negative(gone))
+
+
+def _not(conjuncts: tuple[Expr, ...]) -> Expr:
+    """Whether one of the conjuncts that read the clock is not true."""
+    return Expr(f"(({' AND '.join(c.sql for c in timed(conjuncts))}) IS NOT TRUE)", "boolean", nullable=False)
 
 
 @rule(Filter, law="d(σ S) = σ dS", source="GLT97 fig. 2; linear")

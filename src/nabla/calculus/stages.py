@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from nabla.algebra.clock import reads_clock
 from nabla.algebra.expressions import Call, Column, Expr, Named, Order, equal, quote
 from nabla.algebra.nodes import (
     Aggregate,
@@ -275,7 +276,7 @@ class Staged:
     def merged(self) -> Stage | None:
         """The last stage, if the root only filters and projects it: then one query gives the change of both."""
         node = self.root
-        while isinstance(node, Filter | Project):
+        while isinstance(node, Filter | Project) and not reads_clock(node):
             node = node.input
         return (
             self.stages[-1] if self.stages and isinstance(node, Scan) and node.table == self.stages[-1].table else None
@@ -301,6 +302,13 @@ def cut(plan: Node) -> Staged:
     return Staged(tuple(stages), root)
 
 
+def _sortable(column: Column) -> Expr:
+    """A column to sort by; a map is not, but its text is."""
+    if "map<" not in column.type:
+        return column.ref
+    return Expr(f"to_json(struct({column.ref.sql}))", "string")
+
+
 def _stage(node: Node, table: str) -> Stage | None:
     if isinstance(node, Distinct):
         return _stage(Aggregate(node.input, tuple(c.name for c in node.columns)), table)
@@ -317,6 +325,6 @@ def _stage(node: Node, table: str) -> Stage | None:
         return Stage(table, node, node.partition, "affected partitions", law, node.columns)
     if isinstance(node, TopK):
         # Ties are broken by the whole row: which of equal rows are the first k must not depend on who computes it.
-        node = replace(node, order=node.order + tuple(Order(c.ref) for c in node.columns))
+        node = replace(node, order=node.order + tuple(Order(_sortable(c)) for c in node.columns))
         return Stage(table, node, (), "affected partitions", "dτ = τ(S₁) − State₀", node.columns)
     return None

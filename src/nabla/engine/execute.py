@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
 
+from nabla.algebra.clock import CLOCK, reads_clock
 from nabla.algebra.expressions import Column, Expr, Named, quote
 from nabla.algebra.nodes import At, Node, Project, Scan
 from nabla.algebra.sql import to_sql
@@ -240,11 +241,10 @@ class Execution:
         return f"SELECT {columns} FROM ({self._sql(node)})"
 
     def _sql(self, node: Node) -> str:
-        if self.plan.large:
-            return to_sql(node, self._relation)
-        if self.plan.mode == "incremental":
+        if self.plan.mode == "incremental" and not self.plan.large:
             node = self._looked_up(node)
-        return to_sql(node, self._relation, broadcast_side)
+        hints = (broadcast_side,) if not self.plan.large else ()
+        return self.relations.moments.bound(to_sql(node, self._relation, *hints))
 
     def _looked_up(self, node: Node) -> Node:
         """The query over just those rows of large tables that the change can join."""
@@ -277,7 +277,8 @@ class Execution:
     def _quiet(self, query: Node) -> bool:
         """Whether every change that the query reads turned out to be empty."""
         changes = {n.table for n in query.walk() if isinstance(n, Scan) and n.at is At.DELTA}
-        return bool(changes) and changes <= self.unchanged
+        timed = any(map(reads_clock, query.walk())) and CLOCK in self.plan.changed
+        return bool(changes) and changes <= self.unchanged and not timed
 
 
 def _hidden_schema(columns: Sequence[Column]) -> StructType:

@@ -9,6 +9,7 @@ from functools import cached_property
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from nabla.algebra.clock import Moments
 from nabla.algebra.expressions import quote
 from nabla.algebra.nodes import At, Scan
 from nabla.engine.frames import Workspace
@@ -93,6 +94,7 @@ class Relations:
     view: str
     sources: Mapping[str, Source]
     states: Mapping[str, Snapshot]
+    moments: Moments
 
     def key(self, table: str, at: At) -> Hashable:
         return (self.view, table, at) if table in self.states or table.startswith("@") else self.sources[table].key(at)

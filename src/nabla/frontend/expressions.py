@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
 
+from nabla.algebra import clock
 from nabla.algebra.expressions import Column, Expr, Order, equal, quote
 from nabla.frontend.tree import Expression
 
@@ -21,11 +22,7 @@ _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 # Catalyst takes these for deterministic, mostly because they are constant during one query; a view outlives the query.
 _CHANGEABLE = frozenset(
     [
-        "CurrentDate",
-        "CurrentTimestamp",
         "CurrentTime",
-        "Now",
-        "LocalTimestamp",
         "CurrentBatchTimestamp",
         "CurrentTimeZone",
         "CurrentUser",
@@ -40,6 +37,15 @@ _CHANGEABLE = frozenset(
         "AesEncrypt",
     ]
 )
+
+
+# The clock is read by tokens, so that a refresh can give the value that holds, and the one that held before.
+_OF_THE_CLOCK = {
+    "CurrentDate": "current_date()",
+    "CurrentTimestamp": "current_timestamp()",
+    "Now": "current_timestamp()",
+    "LocalTimestamp": "localtimestamp()",
+}
 
 
 class Unsupported(Exception):
@@ -301,5 +307,6 @@ PRINTERS: dict[str, Callable[[Printer, Expression], str]] = {
     "PreciseTimestampConversion": _timestamp_as_number,
     "AggregateExpression": _aggregate,
     **dict.fromkeys(_PARTS_OF_TIME, _part_of_time),
+    **dict.fromkeys(_OF_THE_CLOCK, lambda p, e: clock.reading(_OF_THE_CLOCK[e.kind])),
     **dict.fromkeys(_TRANSPARENT, _transparent),
 }

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from nabla.algebra.clock import timed
 from nabla.algebra.expressions import Call, Column, Expr, Named, equal
-from nabla.algebra.nodes import Aggregate, Join, JoinKind, Node, Project, UnionAll
+from nabla.algebra.nodes import Aggregate, Filter, Join, JoinKind, Node, Project, UnionAll
 from nabla.frontend.expressions import Unsupported
 from nabla.frontend.scope import Relation, extended
 from nabla.frontend.tree import Expression, Operator
@@ -39,8 +40,10 @@ def join(w: Walker, op: Operator) -> Relation:
         return _left_single(w, left, right, on)
     if kind not in _KINDS:
         raise Unsupported(f"a join of kind {kind}")
-    node = Join(left.node, right.node, on, _KINDS[kind])
-    return Relation(node, left.columns if node.kind in ("semi", "anti") else both.columns)
+    later = timed(on) if _KINDS[kind] == "inner" else ()  # only a filter is maintained when the clock moves
+    node: Node = Join(left.node, right.node, tuple(c for c in on if c not in later), _KINDS[kind])
+    node = Filter(node, later) if later else node
+    return Relation(node, left.columns if _KINDS[kind] in ("semi", "anti") else both.columns)
 
 
 def _existence(w: Walker, left: Relation, right: Relation, on: tuple[Expr, ...], flag: Expression) -> Relation:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nabla.algebra.clock import CLOCK
 from nabla.algebra.nodes import At, Node, Scan
 from nabla.calculus.obstacles import Obstacle
 from nabla.calculus.stages import Staged
@@ -66,6 +67,7 @@ class ViewFacts:
     must_rebuild: str = ""
     cold: frozenset[str] = frozenset()
     """The modes that this process has not yet refreshed the view in."""
+    clock_moved: bool = False
 
     def measured(self, mode: str) -> list[Measured]:
         """Past refreshes to learn from: like is compared with like."""
@@ -73,7 +75,16 @@ class ViewFacts:
 
     @property
     def changed(self) -> frozenset[str]:
-        return frozenset(s.name for s in self.sources if s.changed_rows)
+        return frozenset(s.name for s in self.sources if s.changed_rows) | (
+            {CLOCK} if self.clock_moved else frozenset()
+        )
+
+    @property
+    def changes(self) -> str:
+        """What changed, in words."""
+        rows = [s.name for s in self.sources if s.changed_rows]
+        said = [f"{self.changed_rows} changed rows in {_and(sorted(rows))}"] if rows else []
+        return "; ".join([*said, *["the clock moved"] * self.clock_moved])
 
     @property
     def changed_rows(self) -> int:
@@ -86,7 +97,7 @@ def choose(facts: ViewFacts, staged: Staged, mode: Mode) -> Plan:
         return _full(facts, staged, facts.must_rebuild)
     if mode == "full":
         return _full(facts, staged, "asked for")
-    if not moved:
+    if not moved and not facts.clock_moved:
         return Plan(facts.name, "skip", "no source changed", ())
     if not facts.changed:
         return Plan(facts.name, "incremental", f"{_and(moved)} moved on without a change of rows", ())
@@ -103,7 +114,7 @@ def choose(facts: ViewFacts, staged: Staged, mode: Mode) -> Plan:
         if mode != "auto"
         else "about as cheap"
     )
-    reason = f"{facts.changed_rows} changed rows in {_and(sorted(facts.changed))}; {why}: {ours}, recomputing {theirs}"
+    reason = f"{facts.changes}; {why}: {ours}, recomputing {theirs}"
     return Plan(facts.name, "incremental", reason, steps, facts.changed, ours, theirs, _size(facts, facts.changed_rows))
 
 

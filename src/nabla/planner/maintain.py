@@ -7,7 +7,7 @@ from dataclasses import replace
 from nabla.algebra.expressions import Expr
 from nabla.algebra.nodes import Filter, Node, Project, Scan
 from nabla.calculus import rules as rules  # registers the laws
-from nabla.calculus.delta import Derivation
+from nabla.calculus.delta import Derivation, relations
 from nabla.calculus.outwards import changed_first, outwards
 from nabla.calculus.stages import Stage, Staged
 from nabla.planner.steps import Build, Finish, Produce, Recompute, Settle, Step, Touch
@@ -18,10 +18,10 @@ def maintenance(staged: Staged, changed: frozenset[str]) -> tuple[Step, ...]:
     steps: list[Step] = []
     moved = set(changed)
     for stage in staged.stages:
-        if _reads(stage.source) & moved:
+        if relations(stage.source) & moved:
             steps += _stage_steps(stage, staged, frozenset(moved))
             moved.add(stage.table)
-    if not _reads(staged.root) & moved:
+    if not relations(staged.root) & moved:
         return tuple(steps)
     if staged.merged is not None:
         steps.append(_finish(staged, staged.merged))
@@ -36,10 +36,6 @@ def rebuilding(staged: Staged) -> tuple[Step, ...]:
     everything = staged.derivation(frozenset())
     builds: list[Step] = [Build(stage, stage.initial(everything)) for stage in staged.stages]
     return (*builds, Recompute(everything.new(staged.root)))
-
-
-def _reads(node: Node) -> set[str]:
-    return {n.table for n in node.walk() if isinstance(n, Scan)}
 
 
 def _stage_steps(stage: Stage, staged: Staged, moved: frozenset[str]) -> list[Step]:

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from nabla.algebra.clock import Moments
 from nabla.algebra.expressions import Column, Named
 from nabla.algebra.interpreter import Bag, Database, added, evaluate, negated
 from nabla.algebra.nodes import At, Filter, Node, Project
@@ -45,8 +46,7 @@ def _stored(database: Database, staged: Staged) -> _Stored:
     fields = dict(database.fields)
     for stage in staged.stages:
         fields[stage.state_table] = (*stored_fields(stage.state), "_n")
-    stored = _Stored(fields, dict(database.before), dict(database.after))
-    return stored
+    return _Stored(fields, dict(database.before), dict(database.after), database.moments)
 
 
 def _log(state: Bag) -> Bag:
@@ -119,7 +119,8 @@ def _finished(step: Finish, stored: _Stored) -> Bag:
 def check(plan: Node, database: Database, changed: frozenset[str]) -> None:
     """Raises where maintaining a view gives anything but what recomputing it gives."""
     staged = cut(plan)
-    old = Database(database.fields, database.before, database.before)
+    then = Moments(database.moments.before, database.moments.before)
+    old = Database(database.fields, database.before, database.before, then)
     view_before, states_before = build(staged, old)
     _same("the built view", view_before, evaluate(reading(plan, At.OLD), database))
     outcome = maintain(staged, database, states_before, changed)

@@ -12,6 +12,7 @@ from functools import partial
 from random import Random
 from typing import TypeVar
 
+from nabla.algebra.clock import before, reads_clock
 from nabla.algebra.expressions import Column, Expr, Named, Order, equal
 from nabla.algebra.interpreter import Database
 from nabla.algebra.nodes import (
@@ -72,6 +73,9 @@ def reading(node: Node, at: At) -> Node:
     """The same view over another state of all its tables."""
     if isinstance(node, Scan):
         return replace(node, at=at)
+    if at is At.OLD and reads_clock(node):
+        assert isinstance(node, Filter)
+        return Filter(reading(node.input, at), tuple(map(before, node.conjuncts)))
     return node.with_inputs(*(reading(part, at) for part in node.inputs)) if node.inputs else node
 
 

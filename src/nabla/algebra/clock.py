@@ -1,0 +1,123 @@
+"""The clock as something that changes: `current_date()` and its kin in a filter.
+
+A view outlives the moment it was asked in. Its text therefore reads the clock by a token, «current_date()», which stands for
+the moment of the refresh, and «current_date() before» for the moment that the view reflects. When the value has moved,
+only rows between the two boundaries come and go:
+
+    d(σₚ S) = σₚ₀ dS + σ(p₁ ∧ ¬p₀) S₁ − σ(p₀ ∧ ¬p₁) S₁
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from nabla.algebra.expressions import Expr
+from nabla.algebra.nodes import Filter, Node
+
+CLOCK = "@clock"
+"""The name under which the clock is among the relations that changed."""
+
+# Literals and quoted names are matched so that a token inside them is not taken for one.
+_TOKEN = re.compile(
+    r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`(?:[^`]|``)+`|«(?P<function>\w+\(\))(?P<before> before)?»"""
+)
+
+
+def reading(function: str) -> str:
+    """The token for a function of the clock."""
+    return f"«{function}»"
+
+
+def functions(text: str) -> frozenset[str]:
+    """The functions of the clock that a text reads."""
+    if "«" not in text:
+        return frozenset()
+    return frozenset(match["function"] for match in _TOKEN.finditer(text) if match["function"])
+
+
+def timed(conjuncts: Iterable[Expr]) -> tuple[Expr, ...]:
+    return tuple(c for c in conjuncts if functions(c.sql))
+
+
+def reads_clock(node: Node) -> bool:
+    return isinstance(node, Filter) and bool(timed(node.conjuncts))
+
+
+def before(e: Expr) -> Expr:
+    """The expression as it was at the moment that the view reflects."""
+    if not functions(e.sql):
+        return e
+    sides = (before(e.sides[0]), before(e.sides[1])) if e.sides else None
+    return replace(
+        e, sql=_TOKEN.sub(lambda m: m[0].replace("»", " before»") if m["function"] else m[0], e.sql), sides=sides
+    )
+
+
+@dataclass(frozen=True)
+class Instant:
+    """A moment, and the time zone that makes it a date."""
+
+    micros: int
+    zone: str
+
+    @classmethod
+    def now(cls, zone: str) -> Instant:
+        return cls(time.time_ns() // 1000, zone)
+
+    @cached_property
+    def _local(self) -> datetime.datetime:
+        utc = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(microseconds=self.micros)
+        return utc.astimezone(ZoneInfo(self.zone))
+
+    def literal(self, function: str) -> str:
+        """Spark SQL for the value that a function of the clock had."""
+        match function:
+            case "current_date()":
+                return f"DATE'{self._local.date()}'"
+            case "current_timestamp()":
+                return f"timestamp_micros({self.micros}L)"
+            case "localtimestamp()":
+                return f"TIMESTAMP_NTZ'{self._local.replace(tzinfo=None)}'"
+        raise LookupError(f"the clock has no {function}")
+
+    def to_json(self) -> dict[str, Any]:
+        return {"micros": self.micros, "zone": self.zone}
+
+
+def stored_instant(json: Mapping[str, Any] | None) -> Instant | None:
+    return Instant(json["micros"], json["zone"]) if json else None
+
+
+@dataclass(frozen=True)
+class Moments:
+    """The moment that a view reflects and the one it is brought to."""
+
+    before: Instant
+    after: Instant
+
+    def moved(self, used: Iterable[str]) -> bool:
+        """Whether one of the functions gives another value by now."""
+        return any(self.before.literal(f) != self.after.literal(f) for f in used)
+
+    def bound(self, text: str) -> str:
+        """The text with values for tokens."""
+        if "«" not in text:
+            return text
+
+        def value(match: re.Match[str]) -> str:
+            if not match["function"]:
+                return match[0]
+            return (self.before if match["before"] else self.after).literal(match["function"])
+
+        return _TOKEN.sub(value, text)
+
+
+EPOCH = Moments(Instant(0, "UTC"), Instant(0, "UTC"))
+"""Where time does not matter."""
