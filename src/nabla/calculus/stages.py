@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from nabla.algebra.clock import reads_clock
-from nabla.algebra.expressions import Call, Column, Expr, Named, Order, equal, quote
+from nabla.algebra.expressions import Call, Column, Expr, Named, Order, WindowCall, equal, quote
 from nabla.algebra.nodes import (
     Aggregate,
     At,
@@ -29,6 +29,7 @@ from nabla.algebra.nodes import (
     Project,
     Scan,
     TopK,
+    UnionAll,
     Unweigh,
     Weigh,
     Window,
@@ -39,6 +40,8 @@ from nabla.calculus.restrict import on_columns, restrict
 
 WEIGHT = Column("weight#", "bigint", False)
 COPIES = Column("copies#", "bigint", False)
+PLACE = Column("place#", "int", False)
+NEW = Column("new#", "int", False)
 
 
 def stored_fields(columns: tuple[Column, ...]) -> tuple[str, ...]:
@@ -103,7 +106,7 @@ class Stage:
     def rows(self, at: At) -> Node:
         """The stored state, each row as often as it counts."""
         summed = self._summed(at)
-        if self.method == "affected partitions":
+        if self.method in ("affected partitions", "first rows"):  # rows of groups are all different
             copy = Column("copy#", "bigint", False)
             repeated = Generate(summed, Expr(f"explode(sequence(1L, {COPIES.ref.sql}))", "bigint"), (copy,))
             return Project(repeated, tuple(Named(c, c.ref) for c in self.state))
@@ -249,6 +252,34 @@ class ChangeTable(Stage):
         return (*keys, *(Named(f.call.column, f.value) for f in self.functions))
 
 
+@dataclass(frozen=True)
+class TopRows(Stage):
+    """The first rows of a relation. Where they stand in the order, beside the change, mostly tells what they are now."""
+
+    @property
+    def limit(self) -> int:
+        assert isinstance(self.node, TopK)
+        assert self.node.limit is not None
+        return self.node.limit
+
+    def touched(self, c: Derivation) -> Node | None:
+        """The stored rows (new 0) and the changed ones (new 1) with their weights and their places in the order."""
+        change = c.d(self.source)
+        if change is None:
+            return None
+        assert isinstance(self.node, TopK)
+        log = Scan(self.state_table, At.OLD, (*self.state, WEIGHT), (*stored_fields(self.state), "_n"))
+        members = tuple(_marked(rows, flag) for flag, rows in enumerate((log, Weigh(change, WEIGHT))))
+        rows = UnionAll(members, (*self.state, WEIGHT, NEW))
+        place = WindowCall(PLACE, Expr("dense_rank()", "int", False), self.node.order)
+        return Window(rows, (), (place,))
+
+
+def _marked(rows: Node, flag: int) -> Node:
+    mark = Named(NEW, Expr(str(flag), "int", False))
+    return Project(rows, (*(Named(c, c.ref) for c in rows.columns), mark))
+
+
 def _changed(p: Partial) -> Column:
     return p.column.renamed(p.column.name + "~")
 
@@ -326,5 +357,9 @@ def _stage(node: Node, table: str) -> Stage | None:
     if isinstance(node, TopK):
         # Ties are broken by the whole row: which of equal rows are the first k must not depend on who computes it.
         node = replace(node, order=node.order + tuple(Order(_sortable(c)) for c in node.columns))
+        by_place = node.limit is not None and node.offset == 0
+        law = "dτ = τ(State₀ + dS) − State₀, unless too few are left; else τ(S₁) − State₀"
+        if by_place:
+            return TopRows(table, node, (), "first rows", law, node.columns)
         return Stage(table, node, (), "affected partitions", "dτ = τ(S₁) − State₀", node.columns)
     return None

@@ -22,8 +22,9 @@ from nabla.algebra.expressions import Column, Expr, Named, quote
 from nabla.algebra.nodes import At, Node, Project, Scan
 from nabla.algebra.sql import to_sql
 from nabla.calculus.outwards import broadcast_side
-from nabla.calculus.stages import ChangeTable, Stage, stored_fields
+from nabla.calculus.stages import ChangeTable, Stage, TopRows, stored_fields
 from nabla.engine import types
+from nabla.engine.first_rows import first_rows
 from nabla.engine.frames import Workspace, empty, read_parquet
 from nabla.engine.lookup import Lookup
 from nabla.engine.merge import finished, merged
@@ -106,6 +107,9 @@ class Execution:
                 self.result.whole = self._rows(self._query(step.query), self.schema)
 
     def _touch(self, step: Touch) -> None:
+        self.touched = None
+        if isinstance(step.stage, TopRows) and self.plan.large:
+            return  # to order all changed rows would be no less work than to find the first ones anew
         if self._quiet(step.query):
             self.unchanged.add(step.stage.table)
             return
@@ -149,9 +153,14 @@ class Execution:
 
     def _merged(self, stage: Stage) -> pa.Table | None:
         """The change of the state where the driver can settle it."""
-        if not isinstance(stage, ChangeTable) or self.touched is None or self.touched.table is None:
+        if self.touched is None or self.touched.table is None:
             return None
-        return merged(stage, self.touched.table, self.relations.states[stage.state_table])
+        match stage:
+            case ChangeTable():
+                return merged(stage, self.touched.table, self.relations.states[stage.state_table])
+            case TopRows():
+                return first_rows(stage, self.touched.table)
+        return None
 
     def _settling(self, step: Settle) -> Node:
         """The query with or without recomputed groups: the touched groups show whether a min or max can be lost."""

@@ -53,12 +53,12 @@ def merged(stage: ChangeTable, touched: pa.Table, log: Snapshot) -> pa.Table | N
 def finished(finish: Finish, change: pa.Table, schema: pa.Schema) -> pa.Table | None:
     """The view's change from that of its state where the view is the stage itself, renamed; else Spark computes it."""
     stage = finish.stage
-    assert isinstance(stage, ChangeTable)
     present = stage.present()
     if finish.keep is not None and (present is None or finish.keep.sql != f"({present.sql})"):
         return None
     held = dict(zip((c.name for c in stage.state), change.columns, strict=False))
-    known = {f.value.sql: partial(_VALUES[f.call.function], f, held) for f in stage.functions}
+    functions = stage.functions if isinstance(stage, ChangeTable) else ()
+    known = {f.value.sql: partial(_VALUES[f.call.function], f, held) for f in functions}
     columns = []
     for value, field in zip(finish.values, schema, strict=True):
         if value.column is not None:
