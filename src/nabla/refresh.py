@@ -27,7 +27,7 @@ from nabla.engine.apply import (
     replace_large,
 )
 from nabla.engine.execute import Execution, Result, Rows
-from nabla.engine.frames import Workspace
+from nabla.engine.frames import Sessions, Workspace
 from nabla.engine.relations import Relations, Source
 from nabla.errors import Conflict, NablaError, NotIncremental
 from nabla.planner.choose import Measured, SourceFacts, ViewFacts, choose
@@ -166,9 +166,8 @@ class Refresh:
     def _execute(self, view: View, plan: Plan, sources: Mapping[str, Source], entry: Entry) -> Result:
         if view.opaque:
             return run_opaque(self.lake, view, plan, sources)
-        relations = Relations(view.name, sources, self._states(view, entry), self.moments(entry))
-        shared = self.lake._shared(plan.size)
-        return Execution(self.workspace(plan.size), shared, relations, plan, view.schema).run()
+        relations = Relations(sources, self._states(view, entry), self.moments(entry))
+        return Execution(Sessions(self.workspace, self.lake._shared), relations, plan, view.schema).run()
 
     def _states(self, view: View, entry: Entry) -> dict[str, Snapshot]:
         return {
@@ -385,8 +384,8 @@ def build(lake: Lake, view: View, entry: Entry | None) -> tuple[Entry, ViewRepor
         if view.opaque:
             result = run_opaque(lake, view, plan, sources)
         else:
-            relations = Relations(view.name, sources, {}, Moments(now, now))
-            result = Execution(workspace, lake._shared(plan.size), relations, plan, view.schema).run()
+            sessions = Sessions(lambda size: workspace, lake._shared)
+            result = Execution(sessions, Relations(sources, {}, Moments(now, now)), plan, view.schema).run()
         assert result.whole is not None
         faults.point("build.computed")
         parts = {"data": _new_part(lake, view.name, result.whole)}

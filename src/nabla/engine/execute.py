@@ -6,9 +6,10 @@ Both are a `Rows`, so that what follows need not know which it was.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import pyarrow as pa
@@ -25,12 +26,15 @@ from nabla.calculus.outwards import broadcast_side
 from nabla.calculus.stages import ChangeTable, Stage, TopRows, stored_fields
 from nabla.engine import types
 from nabla.engine.first_rows import first_rows
-from nabla.engine.frames import Workspace, empty, read_parquet
+from nabla.engine.frames import Sessions, Workspace, empty, read_parquet
 from nabla.engine.lookup import Lookup
 from nabla.engine.merge import finished, merged
 from nabla.engine.relations import Relations
-from nabla.planner.steps import Build, Finish, Plan, Produce, Recompute, Settle, Step, Touch
+from nabla.planner.choose import TINY_TABLES
+from nabla.planner.steps import Build, Finish, Plan, Produce, Recompute, Settle, Size, Step, Touch
 from nabla.storage.bags import consolidate
+
+_NUMBERS = count()
 
 
 @dataclass
@@ -66,18 +70,31 @@ class Result:
     queries: int = 0
 
 
-class Execution:
-    """`shared` keeps what stored tables are registered as, from one refresh to the next; `workspace` all else."""
+@dataclass(frozen=True)
+class Query:
+    """SQL text over what is registered in a session, which suits the size of what it reads."""
 
-    def __init__(
-        self, workspace: Workspace, shared: Workspace, relations: Relations, plan: Plan, schema: StructType
-    ) -> None:
-        self.workspace = workspace
-        self.shared = shared
+    text: str
+    size: Size
+
+    def wrapped(self, around: str) -> Query:
+        return Query(around.format(self.text), self.size)
+
+
+Make = Callable[[Workspace], DataFrame]
+
+
+class Execution:
+    """Runs one plan. `bound` says under which name a session knows a relation, `made` how to make those that are not stored."""
+
+    def __init__(self, sessions: Sessions, relations: Relations, plan: Plan, schema: StructType) -> None:
+        self.number = next(_NUMBERS)
+        self.sessions = sessions
         self.relations = relations
         self.plan = plan
         self.schema = schema
-        self.bound: dict[tuple[str, At], str] = {}
+        self.bound: dict[tuple[Size, str, At], str] = {}
+        self.made: dict[tuple[str, At], Make] = {}
         self.arrow: dict[tuple[str, At], pa.Table] = {}
         self.unchanged: set[str] = set()
         self.touched: Rows | None = None
@@ -120,7 +137,7 @@ class Execution:
         self.touched = touched
         if touched.table is not None:
             self.arrow[step.stage.touched_table, At.NEW] = touched.table
-        self._bind(step.stage.touched_table, At.NEW, touched.frame(self.workspace))
+        self._bind(step.stage.touched_table, At.NEW, touched.frame)
 
     def _settle(self, step: Settle, finish: Finish | None) -> None:
         stage = step.stage
@@ -128,8 +145,8 @@ class Execution:
         if stage.table in self.unchanged or (not stage.keys and self._quiet(step.query_if_none_lost)):
             self.unchanged.add(stage.table)
             self.unchanged.add(stage.state_table)
-            self._bind(stage.state_table, At.DELTA, empty(self.workspace.session, schema))
-            self._bind(stage.state_table, At.NEW, self.relations.frame(self.workspace, stage.state_table, At.OLD))
+            self._bind(stage.state_table, At.DELTA, lambda workspace: empty(workspace.session, schema))
+            self._bind(stage.state_table, At.NEW, partial(self.relations.frame, table=stage.state_table, at=At.OLD))
             return
         held = self._merged(stage)
         if held is not None:
@@ -146,10 +163,12 @@ class Execution:
         if change.table is not None:
             self.arrow[stage.state_table, At.DELTA] = change.table
         if finish is None:
-            frame = change.frame(self.workspace)
-            self._bind(stage.state_table, At.DELTA, frame)
-            old = self.relations.frame(self.workspace, stage.state_table, At.OLD)
-            self._bind(stage.state_table, At.NEW, old.unionByName(frame))
+            self._bind(stage.state_table, At.DELTA, change.frame)
+            self._bind(stage.state_table, At.NEW, partial(self._moved_on, stage, change))
+
+    def _moved_on(self, stage: Stage, change: Rows, workspace: Workspace) -> DataFrame:
+        old = self.relations.frame(workspace, stage.state_table, At.OLD)
+        return old.unionByName(change.frame(workspace))
 
     def _merged(self, stage: Stage) -> pa.Table | None:
         """The change of the state where the driver can settle it."""
@@ -179,7 +198,7 @@ class Execution:
             return self._held(consolidate(simple), self.schema)
         state = finish.stage.state
         scan = Scan(finish.stage.state_table, At.DELTA, state, stored_fields(state))
-        self._bind(finish.stage.state_table, At.DELTA, change.frame(self.workspace))
+        self._bind(finish.stage.state_table, At.DELTA, change.frame)
         rows = self._rows(self._query(_valued(scan, finish)), types.with_weight(self._valued_schema(scan.columns)))
         return self._split(rows, _hidden_schema(state))[1]
 
@@ -207,21 +226,20 @@ class Execution:
 
     def _build(self, step: Build) -> None:
         hidden = _hidden_schema(step.stage.state)
-        query = f"SELECT *, CAST(1 AS BIGINT) AS _n FROM ({self._sql(step.query)})"
-        rows = self._rows(query, types.with_weight(hidden))
+        query = self._sql(step.query)
+        rows = self._rows(query.wrapped("SELECT *, CAST(1 AS BIGINT) AS _n FROM ({})"), types.with_weight(hidden))
         self.result.states[step.stage.table] = rows
-        self._bind(step.stage.state_table, At.NEW, rows.frame(self.workspace))
+        self._bind(step.stage.state_table, At.NEW, rows.frame)
 
     def _signed(self, query: Node, schema: StructType) -> Rows:
         """A signed result, consolidated: on the driver where it fits, where that is cheaper than a shuffle."""
         weighted = types.with_weight(schema)
-        columns = ", ".join(quote(c.name) for c in query.columns)
-        text = self._sql(query)
         if self.plan.large:
-            text = f"SELECT {columns}, SUM(_n) AS _n FROM ({text}) GROUP BY {columns} HAVING SUM(_n) <> 0"
+            columns = ", ".join(_escaped(c) for c in query.columns)
+            around = f"SELECT {columns}, SUM(_n) AS _n FROM ({{}}) GROUP BY {columns} HAVING SUM(_n) <> 0"
+            rows = self._rows(self._sql(query).wrapped(around), weighted)
         else:
-            text = f"SELECT {columns}, _n FROM ({text})" if columns else f"SELECT _n FROM ({text})"
-        rows = self._rows(text, weighted)
+            rows = self._rows(self._query(query), weighted)
         if rows.table is not None:
             rows.table = consolidate(rows.table)
         return rows
@@ -236,24 +254,47 @@ class Execution:
         self.result.queries += 1
         return Rows(weighted, folder=path)
 
-    def _rows(self, text: str, schema: StructType) -> Rows:
+    def _rows(self, query: Query, schema: StructType) -> Rows:
         self.result.queries += 1
-        frame = self.workspace.session.sql(text)
+        frame = self.sessions.workspace(query.size).session.sql(query.text)
         if not self.plan.large:
             return Rows(schema, table=types.conform(frame.toArrow(), schema))
         path = str(self.workspace.path())
         _cast(frame, schema).write.parquet(path)
         return Rows(schema, folder=path)
 
-    def _query(self, node: Node) -> str:
-        columns = ", ".join([quote(c.name) for c in node.columns] + ["_n"] * node.signed)
-        return f"SELECT {columns} FROM ({self._sql(node)})"
+    @property
+    def workspace(self) -> Workspace:
+        return self.sessions.workspace(self.plan.size)
 
-    def _sql(self, node: Node) -> str:
+    def _query(self, node: Node) -> Query:
+        columns = ", ".join([_escaped(c) for c in node.columns] + ["_n"] * node.signed)
+        return self._sql(node).wrapped(f"SELECT {columns} FROM ({{}})")
+
+    def _sql(self, node: Node) -> Query:
         if self.plan.mode == "incremental" and not self.plan.large:
             node = self._looked_up(node)
         hints = (broadcast_side,) if not self.plan.large else ()
-        return self.relations.moments.bound(to_sql(node, self._relation, *hints))
+        size = self._size(node)
+        text = to_sql(node, partial(self._relation, size), *hints)
+        return Query(self.relations.moments.bound(text), size)
+
+    def _size(self, node: Node) -> Size:
+        """A query over large tables that were reduced to a few rows is a tiny one."""
+        if self.plan.size != "small":
+            return self.plan.size
+        scans = {(n.table, n.at): n for n in node.walk() if isinstance(n, Scan)}
+        return "tiny" if sum(map(self._rows_of, scans.values())) < TINY_TABLES else "small"
+
+    def _rows_of(self, scan: Scan) -> int:
+        held = self.arrow.get((scan.table, scan.at))
+        if held is not None:
+            return held.num_rows
+        if scan.table in self.relations.sources:
+            source = self.relations.sources[scan.table]
+            return source.changed_rows if scan.at is At.DELTA else source.at(scan.at).rows
+        state = self.relations.states.get(scan.table)
+        return state.rows if state is not None else TINY_TABLES
 
     def _looked_up(self, node: Node) -> Node:
         """The query over just those rows of large tables that the change can join."""
@@ -261,8 +302,8 @@ class Execution:
         node = lookup.reduced(node)
         for table, rows in lookup.found.items():
             scan = next(n for n in node.walk() if isinstance(n, Scan) and n.table == table)
-            rows_schema = _hidden_schema(scan.output)
-            self._bind(f"{table}", At.NEW, self.workspace.hold(rows, rows_schema))
+            self.arrow[table, At.NEW] = rows
+            self._bind(table, At.NEW, Rows(_hidden_schema(scan.output), table=rows).frame)
         return node
 
     def _held_rows(self, scan: Scan) -> pa.Table | None:
@@ -272,22 +313,31 @@ class Execution:
         rows = self.arrow.get((scan.table, scan.at))
         return None if rows is None else rows.select([int(f.removeprefix("c")) for f in scan.fields])
 
-    def _relation(self, scan: Scan) -> str:
-        key = (scan.table, scan.at)
-        if key not in self.bound:
-            home = self.shared if scan.table in self.relations.sources else self.workspace
-            make = partial(self.relations.frame, home, scan.table, scan.at)
-            self.bound[key] = home.name(self.relations.key(scan.table, scan.at), make)
-        return self.bound[key]
+    def _relation(self, size: Size, scan: Scan) -> str:
+        """The name of what a scan reads; stored tables stay registered from one refresh to the next."""
+        table, at = scan.table, scan.at
+        if (size, table, at) not in self.bound:
+            if table in self.relations.sources:
+                home, key = self.sessions.shared(size), self.relations.sources[table].key(at)
+            else:
+                home, key = self.sessions.workspace(size), (self.number, table, at)
+            make = self.made.get((table, at)) or partial(self.relations.frame, table=table, at=at)
+            self.bound[size, table, at] = home.name(key, partial(make, home))
+        return self.bound[size, table, at]
 
-    def _bind(self, table: str, at: At, frame: DataFrame) -> None:
-        self.bound[table, at] = self.workspace.name((self.plan.view, table, at), lambda: frame)
+    def _bind(self, table: str, at: At, make: Make) -> None:
+        self.made[table, at] = make
 
     def _quiet(self, query: Node) -> bool:
         """Whether every change that the query reads turned out to be empty."""
         changes = {n.table for n in query.walk() if isinstance(n, Scan) and n.at is At.DELTA}
         timed = any(map(reads_clock, query.walk())) and CLOCK in self.plan.changed
         return bool(changes) and changes <= self.unchanged and not timed
+
+
+def _escaped(column: Column) -> str:
+    """A column's name in a text that is a template still."""
+    return quote(column.name).replace("{", "{{").replace("}", "}}")
 
 
 def _hidden_schema(columns: Sequence[Column]) -> StructType:

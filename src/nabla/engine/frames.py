@@ -7,6 +7,7 @@ import shutil
 import threading
 import weakref
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -68,6 +69,14 @@ def read_parquet(session: SparkSession, paths: Sequence[str], schema: StructType
     if base:
         reader = reader.option("basePath", base)
     return reader.parquet(*paths)
+
+
+@dataclass(frozen=True)
+class Sessions:
+    """Workspaces for each size of query: `shared` keeps stored tables registered between refreshes, `workspace` all else."""
+
+    workspace: Callable[[Size], Workspace]
+    shared: Callable[[Size], Workspace]
 
 
 class Workspace:

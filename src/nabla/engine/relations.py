@@ -42,6 +42,9 @@ class Source:
     def after(self) -> Snapshot:
         return self.table.snapshot(self.new)
 
+    def at(self, at: At) -> Snapshot:
+        return self.before if at is At.OLD else self.after
+
     @cached_property
     def change(self) -> Change:
         return between(self.table, self.old, self.new)
@@ -73,7 +76,7 @@ class Source:
 
     def frame(self, workspace: Workspace, at: At) -> DataFrame:
         if at is not At.DELTA:
-            return snapshot_frame(workspace, self.before if at is At.OLD else self.after, self.names)
+            return snapshot_frame(workspace, self.at(at), self.names)
         if self.feed is None:
             return change_frame(workspace, self.change, self.names)
         return self._published_frame(workspace, self.feed)
@@ -91,20 +94,16 @@ class Source:
 class Relations:
     """All relations of one view's refresh. `states` are the logs of its stages, by the name under which plans scan them."""
 
-    view: str
     sources: Mapping[str, Source]
     states: Mapping[str, Snapshot]
     moments: Moments
-
-    def key(self, table: str, at: At) -> Hashable:
-        return (self.view, table, at) if table in self.states or table.startswith("@") else self.sources[table].key(at)
 
     def stored(self, scan: Scan) -> tuple[Snapshot, dict[str, str]] | None:
         """The version of a table that a scan reads, and what its columns are called there."""
         source = self.sources.get(scan.table)
         if source is None or scan.at is At.DELTA:
             return None
-        snapshot = source.before if scan.at is At.OLD else source.after
+        snapshot = source.at(scan.at)
         return snapshot, dict(zip(source.names, snapshot.schema.names, strict=True))
 
     def frame(self, workspace: Workspace, table: str, at: At) -> DataFrame:
