@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from nabla.algebra.evaluator import lambdas as _lambdas  # noqa: F401  (registers its forms)
 from nabla.algebra.evaluator import logic as _logic  # noqa: F401  (registers its forms)
 from nabla.algebra.evaluator.calls import compile_aggregate
 from nabla.algebra.evaluator.compiler import compile_expression

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from nabla.algebra.evaluator.arithmetic import in_range, rounded
-from nabla.algebra.evaluator.types import BOOLEAN, DATE, DOUBLE, FLOAT, INTEGRAL, STRING, SqlType
+from nabla.algebra.evaluator.types import ARRAY, BOOLEAN, DATE, DOUBLE, FLOAT, INTEGRAL, STRING, STRUCT, SqlType
 from nabla.algebra.evaluator.values import NAN, CannotEvaluate, SparkWouldFail, Value, canonical
 
 Cast: TypeAlias = Callable[[Value], Value]
@@ -132,12 +132,21 @@ def _by_type(table: Mapping[type, Cast], target: SqlType) -> Cast:
     return cast
 
 
+def _of_nothing(value: Value) -> Value:
+    """What a type alone decides: a NULL, or an array without elements."""
+    if value is None or value == ():
+        return value
+    raise CannotEvaluate("CAST of a nested value")
+
+
 @lru_cache(maxsize=1024)
 def cast_to(target: SqlType) -> Cast:
     """The cast of any value, NULL too, to a type."""
     if target.kind == "decimal":
         exact = _by_type(_TO_DECIMAL, target)
         return lambda value: None if value is None else rounded(exact(value), target)
+    if target in (ARRAY, STRUCT):
+        return _of_nothing
     if target not in _TABLES:
         raise CannotEvaluate(f"CAST as {target}")
     plain = _by_type(_TABLES[target], target)

@@ -49,10 +49,11 @@ _AnyBuilder = TypeVar("_AnyBuilder", bound=Builder)
 
 
 class Scope:
-    """Builds the terms of one expression; knows where its columns are."""
+    """Builds the terms of one expression; knows where its columns are, and the cells of its lambdas' variables."""
 
     def __init__(self, slots: tuple[Slot, ...]) -> None:
         self.slots = slots
+        self.variables: dict[str, list[Value]] = {}
 
     def __call__(self, node: exp.Expr) -> Term:
         builder = _BUILDERS.get(type(node))
@@ -138,16 +139,16 @@ def _column(node: exp.Column, scope: Scope) -> Term:
     key, kind = scope.slots[int(head)]
     term = Term(lambda row: row[key], kind)
     for field in fields:
-        term = _field(term, field)
+        term = field_of(term, field)
     return term
 
 
 @builds(exp.Dot)
 def _dot(node: exp.Dot, scope: Scope) -> Term:
-    return _field(scope(node.this), node.expression.name)
+    return field_of(scope(node.this), node.expression.name)
 
 
-def _field(struct: Term, name: str) -> Term:
+def field_of(struct: Term, name: str) -> Term:
     return strict(lambda value: value.field(name), [struct], UNKNOWN)
 
 

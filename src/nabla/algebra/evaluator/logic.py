@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from nabla.algebra.evaluator.compiler import Scope, builds, builds_named, compared
+from nabla.algebra.evaluator.compiler import Scope, builds, builds_named, compared, field_of
 from nabla.algebra.evaluator.functions import element_at, half_up, item, like
 from nabla.algebra.evaluator.terms import Get, Term, strict, unified
 from nabla.algebra.evaluator.types import (
@@ -221,5 +221,8 @@ def _rounded_type(kind: SqlType, digits: int) -> SqlType:
 
 @builds(exp.Bracket)
 def _bracket(node: exp.Bracket, scope: Scope) -> Term:
+    place = node.expressions[0]
+    if isinstance(place, exp.Literal) and place.is_string:
+        return field_of(scope(node.this), place.name)
     pick = element_at if node.args.get("offset") == 1 else item
-    return strict(pick, [scope(node.this), scope(node.expressions[0])], UNKNOWN)
+    return strict(pick, [scope(node.this), scope(place)], UNKNOWN)
