@@ -1,5 +1,6 @@
 """Nabla: incremental materialized views on Apache Spark."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from nabla.errors import Conflict, Mismatch, NablaError, NotIncremental
@@ -7,8 +8,9 @@ from nabla.errors import Conflict, Mismatch, NablaError, NotIncremental
 if TYPE_CHECKING:
     from nabla.lake import Lake
     from nabla.lake import open_lake as open
+    from nabla.nested.language import nest, nested
 
-__all__ = ["Conflict", "Lake", "Mismatch", "NablaError", "NotIncremental", "open"]
+__all__ = ["Conflict", "Lake", "Mismatch", "NablaError", "NotIncremental", "nest", "nested", "open"]
 __version__ = "0.1.0"
 
 
@@ -18,4 +20,7 @@ def __getattr__(name: str) -> Any:
         from nabla import lake
 
         return lake.Lake if name == "Lake" else lake.open_lake
+    if name in ("nest", "nested"):
+        package = import_module("nabla.nested")
+        return package if name == "nested" else package.nest
     raise AttributeError(f"module 'nabla' has no attribute {name!r}")

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from nabla import nested_tables as nests
 from nabla import refresh as refreshing
 from nabla.algebra.clock import Instant, Moments, stored_instant
 from nabla.engine import intake, types
@@ -26,6 +27,9 @@ from nabla.engine.sources import change_frame, snapshot_frame
 from nabla.errors import NablaError
 from nabla.frontend.catalyst import define
 from nabla.frontend.failures import failed
+from nabla.nested.language import Nested, nested
+from nabla.nested.schema import Schema, check_order
+from nabla.nested.updates import unnest_sql
 from nabla.planner.choose import choose
 from nabla.planner.explain import Explanation, explain
 from nabla.planner.steps import Mode, Size
@@ -92,11 +96,35 @@ class Lake:
         _check_columns(shape.names, what)
         keys = _key(key, shape, what)
         foreign = self._foreign_keys(foreign_keys, shape, state, what)
+        definition = {"schema": shape.json(), "key": keys, "foreign_keys": foreign}
+        self._create(name, shape, data, definition, state)
+
+    def create_nested(self, name: str, schema: str | StructType | None = None, data: intake.Data = None) -> Nested:
+        """Create a nested table: columns of type array<struct<…>> are subrelations, all others are its key.
+
+        At every level the atomic attributes are the key (partitioned normal form), which is checked whenever rows are
+        written. Change it with `tx.merge` and `tx.remove`. Gives the table as the beginning of a nested view.
+        """
+        state = self._log.state()
+        self._check_new(name, state)
+        what = f'table "{name}"'
+        shape = _shape(schema, data, what, self._spark)
+        types.check_storable(shape, what)
+        _check_columns(shape.names, what)
+        check_order(shape)
+        definition = {"schema": shape.json(), "key": nests.nested_key(shape), "foreign_keys": {}, "nested": True}
+        if data is not None:
+            data = nests.checked(data, shape, name)
+        self._create(name, shape, data, definition, state)
+        return nested(name)
+
+    def _create(
+        self, name: str, shape: StructType, data: intake.Data, definition: dict[str, Any], state: LakeState
+    ) -> None:
         stored = types.stored(shape, safe(shape.names))
         path = self._log.new_path(name)
         adds = self._written(data, shape, stored, path, name)
         StoredTable.create(self._log.folder(path), stored.json(), adds)
-        definition = {"schema": shape.json(), "key": keys, "foreign_keys": foreign}
         facts = {"rows": sum(f.rows for f in adds)}
         entry = Entry(name, "table", definition, {"data": Part(path, 0)}, facts)
         self._log.commit({name: entry}, state, "create table", {name: {"inserted": facts["rows"], "deleted": 0}})
@@ -133,21 +161,27 @@ class Lake:
 
     # ------------------------------------------------------------------- views
 
-    def create_view(self, name: str, query: str | DataFrame, rebuild: bool = False) -> ViewReport:
-        """Create a view from Spark SQL or a DataFrame over the lake's tables and views, and build it.
+    def create_view(self, name: str, query: str | DataFrame | Nested, rebuild: bool = False) -> ViewReport:
+        """Create a view from Spark SQL, a DataFrame or a nested expression over the lake's tables and views, and build it.
 
         A view of that name is an error unless `rebuild` is set: then it is replaced, whatever its definition was.
         """
         state = self._log.state()
-        defined = define(self.spark, query, list(state.entries), name)
-        view = View.of(name, defined.plan, defined.outputs, defined.sql, tuple(str(n) for n in defined.notes))
+        if isinstance(query, Nested):
+            view = nests.define(name, query, self, state)
+        else:
+            defined = define(self.spark, query, list(state.entries), name)
+            view = View.of(name, defined.plan, defined.outputs, defined.sql, tuple(str(n) for n in defined.notes))
         existing = self._find(name, state)
         if existing is None:
             self._check_new(name, state)
         elif not rebuild:
             raise self._exists(existing, view)
         self._check_view(view, existing, state)
-        entry, report = refreshing.build(self, view, existing)
+        try:
+            entry, report = refreshing.build(self, view, existing)
+        except PySparkException as error:
+            raise self._translated(error, f'view "{name}"') from None
         self._log.commit({name: entry}, state, "create view", {name: report.to_dict()}, reads=view.sources)
         return report
 
@@ -236,6 +270,14 @@ class Lake:
         except PySparkException as error:
             raise self._translated(error, "query") from None
 
+    def unnest(self, name: str) -> DataFrame:
+        """The flat form of a nested table or view, to read or to make a view from.
+
+        For each tuple the combinations of what its subrelations hold, with NULLs for an empty one.
+        """
+        entry = self._entry(name, self._log.state())
+        return self.sql(unnest_sql(entry.name, Schema.of(nests.shape_of(entry))))
+
     # ------------------------------------------------------------- information
 
     def explain(self, name: str) -> Explanation:
@@ -247,7 +289,8 @@ class Lake:
         sources = {s: refresh.source(s, entry, state) for s in view.sources}
         plan = choose(refreshing.view_facts(refresh, view, entry, sources), view.staged, "auto")
         last = _last(entry)
-        return explain(plan, view.staged, view.plan, view.sql or "(a DataFrame)", view.obstacles, view.notes, last)
+        definition = view.sql or view.nested or "(a DataFrame)"
+        return explain(plan, view.staged, view.plan, definition, view.obstacles, view.notes, last)
 
     def verify(self, *names: str) -> None:
         """Recompute every view, or the given ones, from the versions it reflects, and compare as bags.

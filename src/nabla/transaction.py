@@ -14,12 +14,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from nabla import nested_tables as nests
 from nabla.algebra.expressions import quote
 from nabla.engine import intake, types
 from nabla.engine.apply import repeated, split
 from nabla.engine.frames import Workspace
 from nabla.engine.sources import snapshot_frame
 from nabla.errors import Conflict, NablaError
+from nabla.nested.equations import Sign
 from nabla.storage import bags, changes, files
 from nabla.storage.bags import N
 from nabla.storage.catalog import Entry
@@ -51,6 +53,16 @@ class TableChange:
     @property
     def stored(self) -> StructType:
         return types.from_json(self.snapshot.schema_json)
+
+    @property
+    def nested(self) -> bool:
+        return nests.is_nested(self.entry)
+
+    def rows(self, data: intake.Data) -> pa.Table:
+        """Rows that users hand over, in Arrow; those of a nested table in PNF and in canonical order."""
+        if self.nested:
+            return nests.canonical_rows(data, self.visible, self.name)
+        return intake.arrow_rows(data, self.visible, self.name)
 
     def add(self, rows: pa.Table, sign: int) -> None:
         counted = bags.counted(rows.rename_columns(self.stored.names))
@@ -89,9 +101,10 @@ class Transaction:
         change = self._change(table)
         if isinstance(rows, DataFrame):
             frame = intake.fitting_frame(rows, change.visible, change.name)
+            frame = nests.canonical_frame(frame, change.name) if change.nested else frame
             self._do(table, lambda c: self._insert_frame(c, frame))
         else:
-            arrow = intake.arrow_rows(rows, change.visible, change.name)
+            arrow = change.rows(rows)
             self._do(table, lambda c: c.add(arrow, 1))
 
     def delete(self, table: str, where: str | None = None, rows: intake.Data = None) -> None:
@@ -105,7 +118,7 @@ class Transaction:
                 remedy="Pass where= or rows=.",
             )
         if rows is not None:
-            arrow = intake.arrow_rows(rows, change.visible, change.name)
+            arrow = change.rows(rows)
             self._do(table, lambda c: self._delete_rows(c, arrow))
         else:
             assert where is not None
@@ -125,6 +138,33 @@ class Transaction:
             )
         values = {names[column.casefold()]: str(text) for column, text in set.items()}
         self._do(table, lambda c: self._update_where(c, values, where))
+
+    def merge(self, table: str, rows: intake.Data) -> None:
+        """r ⊕ δ: add rows and parts of rows, at any level, to a nested table.
+
+        A row whose key is there gets what its subrelations lack; others are new. Subrelations may be left out.
+        """
+        self._update_nested(table, rows, "⊕")
+
+    def remove(self, table: str, rows: intake.Data) -> None:
+        """r ⊖ δ: remove parts of rows, at any level, from a nested table, and rows of which nothing is left.
+
+        Of a row whose key is there goes what the given row has, too; what is not there is no error.
+        """
+        self._update_nested(table, rows, "⊖")
+
+    def _update_nested(self, table: str, rows: intake.Data, sign: Sign) -> None:
+        change = self._change(table)
+        if not change.nested:
+            raise nests.not_nested(change.name)
+        self._do(table, lambda c: self._merge(c, rows, sign))
+
+    def _merge(self, change: TableChange, rows: intake.Data, sign: Sign) -> None:
+        self._take_over_written(change)
+        if isinstance(rows, DataFrame):
+            nests.update_frame(self._lake, change, rows, sign)
+        else:
+            nests.update_rows(change, rows, sign)
 
     def commit(self) -> None:
         """Write the net change of every table and make it visible in one step."""
@@ -194,7 +234,12 @@ class Transaction:
         names = change.stored.names
         change.pieces.append(bags.negated(both.select([*names, N])))
         after = [f"new {n}" if f"new {n}" in both.column_names else n for n in names]
-        change.pieces.append(both.select([*after, N]).rename_columns([*names, N]))
+        new = both.select([*after, N]).rename_columns([*names, N])
+        if change.nested:
+            rows = new.drop_columns([N]).rename_columns(change.visible.names)
+            change.add(nests.canonical_rows(rows, change.visible, change.name), 1)
+        else:
+            change.pieces.append(new)
 
     def _matched(self, change: TableChange, where: str, values: Mapping[str, str], workspace: Workspace) -> pa.Table:
         """The rows that a condition holds for, as the transaction sees the table, with their copies and new values."""
@@ -240,6 +285,9 @@ class Transaction:
         """The files of a table's net change and its entry with the commit they belong to; None if nothing changed."""
         if change.pieces:
             self._take_over_written(change)
+        if change.nested:
+            nests.check_keys(change)
+        if change.pieces:
             adds, removes, net = self._rewritten(change)
             recorded = changes.record(change.snapshot.folder, net) if removes or net.num_rows <= RECORDED_ROWS else None
         else:

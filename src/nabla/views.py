@@ -20,7 +20,8 @@ from nabla.storage.names import safe
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """`outputs` are the columns' names as users see them, `stored` as Delta keeps them."""
+    """`outputs` are the columns' names as users see them, `stored` as Delta keeps them; `nested` is the text of the nested
+    expression that it was made from, if it was."""
 
     name: str
     plan: Node
@@ -28,10 +29,19 @@ class View:
     stored: tuple[str, ...]
     sql: str | None
     notes: tuple[str, ...]
+    nested: str | None = None
 
     @classmethod
-    def of(cls, name: str, plan: Node, outputs: tuple[str, ...], sql: str | None, notes: tuple[str, ...]) -> View:
-        return cls(name, plan, outputs, safe(outputs), sql, notes)
+    def of(
+        cls,
+        name: str,
+        plan: Node,
+        outputs: tuple[str, ...],
+        sql: str | None,
+        notes: tuple[str, ...],
+        nested: str | None = None,
+    ) -> View:
+        return cls(name, plan, outputs, safe(outputs), sql, notes, nested)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -41,6 +51,7 @@ class View:
             "sql": self.sql,
             "notes": list(self.notes),
             "layout": self.layout,
+            "nested": self.nested,
         }
 
     @classmethod
@@ -52,6 +63,7 @@ class View:
             tuple(json["stored"]),
             json["sql"],
             tuple(json["notes"]),
+            json.get("nested"),
         )
 
     @cached_property

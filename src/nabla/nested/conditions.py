@@ -25,8 +25,11 @@ _REMEDY = "A condition compares atomic attributes of its own level with each oth
 TESTS = ("any", "empty", "nonempty")
 _SPARK = Dialect.get_or_raise("spark")
 _CHANGEABLE = frozenset(
-    "rand randn random uuid shuffle monotonically_increasing_id spark_partition_id input_file_name now curdate "
-    "current_date current_timestamp current_timezone localtimestamp current_user user session_user".split()
+    (
+        *("rand", "randn", "random", "uuid", "shuffle", "monotonically_increasing_id", "spark_partition_id"),
+        *("now", "curdate", "current_date", "current_timestamp", "current_timezone", "localtimestamp"),
+        *("input_file_name", "current_user", "user", "session_user"),
+    )
 )
 _REFUSED: tuple[tuple[type[exp.Expr], str], ...] = (
     (exp.Query, "a subquery"),

@@ -133,9 +133,3 @@ EQUATIONS: tuple[Equation, ...] = (
     Equation("⊖", "⊕", "implementation", "(r⊕δ)⊖s = [r⊖s]∉K ⊕ (([r]∈K ⊕ δ)⊖s)", "key by key"),
     Equation("⊖", "⊖", "implementation", "(r⊖δ)⊖s = [r⊖s]∉K ⊕ (([r]∈K ⊖ δ)⊖s)", "key by key"),
 )
-
-
-def used(operator: str, sign: Sign) -> Equation:
-    """The equation of an operator that holds without conditions: the standard one, else the implementation's."""
-    fitting = [e for e in EQUATIONS if e.operator == operator and e.sign == sign and e.form != "limited standard"]
-    return fitting[0]

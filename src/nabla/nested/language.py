@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 from nabla.errors import NablaError
 from nabla.nested.conditions import Selection
@@ -33,7 +33,7 @@ class Nested:
     def project(self, *attributes: str | Mapping[str, Shape], **parts: Shape) -> Project:
         """π̂: only the named structured attributes. Keys always stay, so atomic attributes need not be named.
 
-            nabla.nested("stud").project("Tels", Subjs=["Marks"])
+        nabla.nested("stud").project("Tels", Subjs=["Marks"])
         """
         return Project(self, (*attributes, *([parts] if parts else [])))
 
@@ -166,7 +166,7 @@ def nested(table: str | Nested) -> Nested:
 def nest(table: str, *columns: str | Mapping[str, Shape], **parts: Shape) -> Nested:
     """A flat table or view as a nested relation: columns of the top level, and subrelations by name.
 
-        nabla.nest("enrolments", "Name", Subjs=["sjName", "Year", {"Marks": ["testName", "Mark"]}])
+    nabla.nest("enrolments", "Name", Subjs=["sjName", "Year", {"Marks": ["testName", "Mark"]}])
     """
     return Nest(table, (*columns, *([parts] if parts else [])))
 
@@ -175,7 +175,7 @@ def entries(shape: Shape) -> Iterator[tuple[str, Shape | None]]:
     """The attributes that a shape names, with what is inside of those for which it says so."""
     for item in [shape] if isinstance(shape, str | Mapping) else shape:
         if isinstance(item, Mapping):
-            yield from cast(Mapping[str, Shape], item).items()
+            yield from item.items()
         else:
             yield item, None
 

@@ -87,7 +87,7 @@ def _expanded(e: language.Expand, sources: Sources) -> Schema:
     if not is_prime(schema, target):
         raise NablaError(
             "NABLA_NOT_PRIME",
-            f"{schema.text} is not a prime subschema of {target.text}",
+            f"{schema.typed} is not a prime subschema of {target.typed}",
             place="expand",
             remedy="Name all that it has, with the same types and the same atomic attributes at every level.",
         )
@@ -105,7 +105,7 @@ def _of_both(e: language.Union | language.Difference | language.Intersect, sourc
     if not same(left, right):
         raise NablaError(
             "NABLA_NESTED_OPERANDS",
-            f"{left.text} and {right.text} are different schemas",
+            f"{left.typed} and {right.typed} are different schemas",
             place=type(e).__name__.lower(),
             remedy="Expand or project one of them, so that both have the same attributes and types at every level.",
         )

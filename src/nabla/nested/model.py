@@ -31,7 +31,7 @@ def relation(rows: Iterable[Any], schema: Schema, name: str = "") -> Relation:
 def _read(rows: Iterable[Any], schema: Schema, path: tuple[str, ...], above: tuple[str, ...], table: str) -> Relation:
     result: Relation = {}
     for row in rows:
-        values = _values(row, schema, path, table)
+        values = attributes(row, schema, path, table)
         key = tuple(frozen(values[name]) for name in schema.key)
         if key in result:
             raise not_pnf(schema, key, path, above, table)
@@ -40,12 +40,15 @@ def _read(rows: Iterable[Any], schema: Schema, path: tuple[str, ...], above: tup
     return result
 
 
-def _values(row: Any, schema: Schema, path: tuple[str, ...], table: str) -> Mapping[str, Any]:
+def attributes(row: Any, schema: Schema, path: tuple[str, ...] = (), table: str = "") -> Mapping[str, Any]:
+    """The attributes of a row by name; those of the key must all be there."""
     if isinstance(row, Mapping):
         unknown, missing = row.keys() - set(schema.names), set(schema.key) - row.keys()
         if not unknown and not missing:
             return row
-        what = f'an attribute "{min(unknown)}"' if unknown else f'no value for "{min(missing)}", which is part of the key'
+        what = (
+            f'an attribute "{min(unknown)}"' if unknown else f'no value for "{min(missing)}", which is part of the key'
+        )
     elif isinstance(row, tuple | list) and len(row) == len(schema.names):
         return dict(zip(schema.names, row, strict=True))
     else:
@@ -55,7 +58,9 @@ def _values(row: Any, schema: Schema, path: tuple[str, ...], table: str) -> Mapp
     )
 
 
-def not_pnf(schema: Schema, key: Key, path: tuple[str, ...] = (), above: tuple[str, ...] = (), table: str = "") -> NablaError:
+def not_pnf(
+    schema: Schema, key: Key, path: tuple[str, ...] = (), above: tuple[str, ...] = (), table: str = ""
+) -> NablaError:
     inside = f" inside of {', '.join(above)}" if above else ""
     return NablaError(
         "NABLA_PNF",

@@ -21,7 +21,8 @@ TESTS: dict[Test, Callable[[Relation], bool]] = {"any": lambda r: True, "empty":
 def expansion(s: Relation, schema: Schema) -> Relation:
     """η_R(s): structured attributes of R that s lacks are padded with ∅ (definition 2.2)."""
     return {
-        key: {name: expansion(v[name], part) if name in v else {} for name, part in schema.parts} for key, v in s.items()
+        key: {name: expansion(v[name], part) if name in v else {} for name, part in schema.parts}
+        for key, v in s.items()
     }
 
 

@@ -95,9 +95,7 @@ class Planner:
     def _named(self, name: str) -> tuple[str, Source]:
         return next((n, source) for n, source in self.sources.items() if n.casefold() == name.casefold())
 
-    def _united(
-        self, node: Node, columns: Mapping[str, Column], schema: Schema, pieces: Mapping[str, Expr]
-    ) -> Planned:
+    def _united(self, node: Node, columns: Mapping[str, Column], schema: Schema, pieces: Mapping[str, Expr]) -> Planned:
         """The union of rows: one for each key, with the union of all that they have in their subrelations."""
         keys = {name: columns[name] for name in schema.key}
         names = tuple(column.name for column in keys.values())

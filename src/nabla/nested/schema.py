@@ -36,10 +36,14 @@ class Schema:
             raise _refused(f'two attributes of one level are called "{twice}"', "Rename one of them.")
         for name, kind in self.atoms:
             if _NO_KEY.search(kind):
-                raise _refused(f'"{name}" has type {kind}, and values of that type cannot be part of a key', "Leave it out.")
+                raise _refused(
+                    f'"{name}" has type {kind}, and values of that type cannot be part of a key', "Leave it out."
+                )
         for _, part in self.parts:
             if odd := next((name for name in part.names if not _PLAIN.fullmatch(name)), None):
-                raise _refused(f'an attribute of a subrelation is called "{odd}"', "Use letters, digits and underscores.")
+                raise _refused(
+                    f'an attribute of a subrelation is called "{odd}"', "Use letters, digits and underscores."
+                )
 
     @classmethod
     def of(cls, schema: Any) -> Schema:
@@ -82,6 +86,12 @@ class Schema:
     def text(self) -> str:
         """As the paper writes it: {Name, Tels*: {Tel}}."""
         return f"{{{', '.join([*self.key, *(f'{name}*: {part.text}' for name, part in self.parts)])}}}"
+
+    @property
+    def typed(self) -> str:
+        """The same with the types of atomic attributes."""
+        atoms = [f"{name} {kind}" for name, kind in self.atoms]
+        return f"{{{', '.join([*atoms, *(f'{name}*: {part.typed}' for name, part in self.parts)])}}}"
 
     @property
     def height(self) -> int:
@@ -128,7 +138,7 @@ def joined(r: Schema, s: Schema, path: tuple[str, ...] = ()) -> Schema:
     if not same_key(r, s) or clashing(r, s):
         raise NablaError(
             "NABLA_NOT_JOINABLE",
-            f"{r.text} and {s.text} cannot be joined",
+            f"{r.typed} and {s.typed} cannot be joined",
             place=level(path),
             remedy="Relations are joined on all their atomic attributes: these must be the same, types included.",
         )
@@ -142,6 +152,27 @@ def clashing(r: Schema, s: Schema) -> bool:
     return not set(r.key).isdisjoint(s.structured) or not set(s.key).isdisjoint(r.structured)
 
 
+def atoms_only(struct: Any) -> Schema:
+    """The columns of a flat table that can be part of a key."""
+    kinds = [(field.name, field.dataType.simpleString()) for field in struct.fields]
+    return Schema(tuple((name, kind) for name, kind in kinds if not _NO_KEY.search(kind)))
+
+
+def check_order(struct: Any, path: tuple[str, ...] = ()) -> None:
+    """Refuses a subrelation whose atomic attributes do not come first: arrays are sorted as Spark orders structs."""
+    for field in struct.fields:
+        inner = _fields_of(field.dataType)
+        if inner is None:
+            continue
+        structured = [_fields_of(f.dataType) is not None for f in inner.fields]
+        if structured != sorted(structured):
+            raise _refused(
+                f'an atomic attribute of "{field.name}" stands after a structured one ({level((*path, field.name))})',
+                "Inside of a subrelation, put the atomic attributes first.",
+            )
+        check_order(inner, (*path, field.name))
+
+
 def level(path: tuple[str, ...]) -> str:
     return f"level {len(path) + 1}, {'.'.join(path)}" if path else "level 1"
 
@@ -151,7 +182,9 @@ def _parsed(ddl: str) -> list[tuple[str, Any]]:
         tree = exp.DataType.build(f"STRUCT<{ddl}>", dialect="spark")
         return _struct(tree)
     except (SqlglotError, ValueError, AttributeError) as error:
-        raise _refused(f"cannot read the schema {ddl!r}", 'Write it as "Name STRING, Tels ARRAY<STRUCT<Tel STRING>>".') from error
+        raise _refused(
+            f"cannot read the schema {ddl!r}", 'Write it as "Name STRING, Tels ARRAY<STRUCT<Tel STRING>>".'
+        ) from error
 
 
 def _struct(tree: exp.DataType) -> list[tuple[str, Any]]:
@@ -170,10 +203,14 @@ def _fields(struct: Any) -> list[tuple[str, Any]]:
 
 
 def _type(kind: Any) -> Any:
+    struct = _fields_of(kind)
+    return kind.simpleString() if struct is None else _fields(struct)
+
+
+def _fields_of(kind: Any) -> Any | None:
+    """The struct of an array of structs."""
     element = kind.elementType if kind.typeName() == "array" else None
-    if element is not None and element.typeName() == "struct":
-        return _fields(element)
-    return kind.simpleString()
+    return element if element is not None and element.typeName() == "struct" else None
 
 
 def _refused(what: str, remedy: str) -> NablaError:

@@ -44,7 +44,9 @@ def _lambda(node: exp.Expr, scope: Scope) -> Callable[[Any], Callable[[Value], V
     return bound
 
 
-def _over_array(node: exp.Expr, scope: Scope, apply: Callable[[tuple[Value, ...], Callable[[Value], Value]], Value]) -> Get:
+def _over_array(
+    node: exp.Expr, scope: Scope, apply: Callable[[tuple[Value, ...], Callable[[Value], Value]], Value]
+) -> Get:
     array, function = scope(node.this).get, _lambda(node.expression, scope)
 
     def get(row: Any) -> Value:

@@ -1,0 +1,245 @@
+"""Nested tables of a lake: rows are in PNF and in canonical order before they are written, and change by ⊕ and ⊖."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, Row, StructType
+
+from nabla.algebra.expressions import quote
+from nabla.algebra.sql import to_sql
+from nabla.engine import intake, types
+from nabla.engine.apply import split
+from nabla.engine.frames import Workspace
+from nabla.engine.lookup import matching
+from nabla.engine.sources import snapshot_frame
+from nabla.errors import NablaError
+from nabla.nested import expressions as sql
+from nabla.nested import language, model
+from nabla.nested.equations import Sign
+from nabla.nested.explained import forms
+from nabla.nested.language import Nested
+from nabla.nested.meaning import Source, schema_of
+from nabla.nested.plans import to_plan
+from nabla.nested.schema import Schema, atoms_only, is_prime
+from nabla.nested.updates import CHANGE, change, change_plan
+from nabla.storage import bags, files, reading
+from nabla.storage.bags import N
+from nabla.storage.catalog import Entry, LakeState
+from nabla.views import View, load_view
+
+if TYPE_CHECKING:
+    from nabla.lake import Lake
+    from nabla.transaction import TableChange
+
+
+def is_nested(entry: Entry) -> bool:
+    return bool(entry.definition.get("nested"))
+
+
+def shape_of(entry: Entry) -> StructType:
+    """The schema of a table or view as users see it."""
+    if entry.kind != "view":
+        return types.from_json(entry.definition["schema"])
+    view = load_view(entry.name, entry.definition)
+    return StructType([types.field_like(f, n) for f, n in zip(view.schema.fields, view.outputs, strict=True)])
+
+
+def define(name: str, expression: Nested, lake: Lake, state: LakeState) -> View:
+    """The view that a nested expression over the lake's tables and views makes."""
+    sources: dict[str, Source] = {}
+    for leaf in expression.walk():
+        if isinstance(leaf, language.Table | language.Nest):
+            entry = lake._entry(leaf.name, state)
+            flat = isinstance(leaf, language.Nest)
+            schema = atoms_only(shape_of(entry)) if flat else Schema.of(shape_of(entry))
+            sources[entry.name] = Source(schema, pnf=is_nested(entry))
+    plan, outputs = to_plan(expression, sources), schema_of(expression, sources).names
+    return View.of(name, plan, outputs, None, forms(expression, sources), str(expression))
+
+
+# Rows in canonical form
+
+
+def canonical_rows(data: intake.Data, visible: StructType, table: str) -> pa.Table:
+    """Rows of any form in canonical order; NABLA_PNF where a key is there twice at a level."""
+    return _arrow(_relation(data, visible, table), visible, table)
+
+
+def _relation(data: intake.Data, visible: StructType, table: str) -> model.Relation:
+    """Names are checked in the rows as given, which Arrow would not do inside of structs; keys in what Arrow makes of them."""
+    schema = Schema.of(visible)
+    if isinstance(data, DataFrame):
+        data = data.toArrow()
+    if isinstance(data, pa.Table | pa.RecordBatch):
+        data = data.to_pylist()
+    if isinstance(data, list | tuple):
+        data = list(_named(data, visible, schema, table))
+    return model.relation(intake.arrow_rows(data, visible, table).to_pylist(), schema, table)
+
+
+def _named(rows: Iterable[Any], struct: StructType, schema: Schema, table: str, path: tuple[str, ...] = ()) -> Any:
+    """Rows as dicts at every level; tuples are in the order of the table's schema."""
+    for row in rows:
+        if isinstance(row, Row) and hasattr(row, "__fields__"):
+            row = row.asDict(recursive=False)
+        if isinstance(row, tuple | list) and len(row) == len(struct.names):
+            row = dict(zip(struct.names, row, strict=True))
+        values = dict(model.attributes(row, schema, path, f'table "{table}", '))
+        for name, part in schema.parts:
+            kind = struct[name].dataType
+            if isinstance(kind, ArrayType) and isinstance(kind.elementType, StructType) and values.get(name):
+                values[name] = list(_named(values[name], kind.elementType, part, table, (*path, name)))
+        yield values
+
+
+def _arrow(r: model.Relation, visible: StructType, table: str) -> pa.Table:
+    return intake.arrow_rows(model.dicts(r, Schema.of(visible)), visible, table)
+
+
+def checked(data: intake.Data, visible: StructType, table: str) -> intake.Data:
+    """The data of a new table, in canonical form and in PNF at every level."""
+    if not isinstance(data, DataFrame):
+        return canonical_rows(data, visible, table)
+    frame = intake.fitting_frame(data, visible, table)
+    _check_top(frame, Schema.of(visible), table)
+    return canonical_frame(frame, table)
+
+
+def canonical_frame(frame: DataFrame, table: str) -> DataFrame:
+    """The same for rows that Spark has: checked below the top level by one query, sorted by expressions."""
+    schema = Schema.of(frame.schema)
+    _check_frame(frame, schema, table)
+    columns = [
+        F.expr(sql.canonical(quote(name), schema[name])).alias(name)
+        if name in schema.structured
+        else F.col(quote(name))
+        for name in frame.columns
+    ]
+    return frame.select(*columns)
+
+
+def _check_frame(frame: DataFrame, schema: Schema, table: str) -> None:
+    wrong = " OR ".join(sql.violates(quote(name), part) for name, part in schema.parts)
+    if wrong:
+        model.relation(frame.where(wrong).limit(1).toArrow().to_pylist(), schema, table)
+
+
+def _check_top(frame: DataFrame, schema: Schema, table: str) -> None:
+    twice = frame.groupBy(*map(quote, schema.key)).count().where("count > 1").limit(1).toArrow().to_pylist()
+    if twice:
+        raise model.not_pnf(schema, tuple(twice[0].values())[:-1], table=f'table "{table}", ')
+
+
+# The key at the top level
+
+
+def check_keys(c: TableChange) -> None:
+    """Refuses a change after which two rows have one key."""
+    schema, names = Schema.of(c.visible), _stored_key(c)
+    deleted, inserted = split(c.net())
+    keys = [bags.counted(types.conform(files.read_folder(path), c.stored)).select([*names, N]) for path in c.written]
+    keys.append(inserted.select([*names, N]))
+    new = bags.consolidate(pa.concat_tables(keys))
+    there = bags.counted(_near(c, new, names)).select([*names, N])
+    after = bags.consolidate(pa.concat_tables([there, bags.negated(deleted.select([*names, N])), new]))
+    twice = after.filter(pc.greater(after[N], pa.scalar(1, pa.int64()))).slice(0, 1).to_pylist()
+    if twice:
+        key = tuple(model.frozen(twice[0][name]) for name in names)
+        raise NablaError(
+            "NABLA_PNF",
+            f"two rows would have the key {model.shown(schema, key)}",
+            place=f'table "{c.name}", level 1',
+            remedy="The atomic attributes are the key. Use merge to add to a row that is there.",
+        )
+
+
+def _stored_key(c: TableChange) -> list[str]:
+    places = [c.visible.names.index(name) for name in Schema.of(c.visible).key]
+    return [c.stored.names[place] for place in places]
+
+
+def _near(c: TableChange, keys: pa.Table, columns: list[str]) -> pa.Table:
+    """Rows of the table with some of the keys' values: all with the keys, and maybe others."""
+    for name in _stored_key(c):
+        kind = c.snapshot.schema.field(name).type
+        if not pa.types.is_floating(kind) and not pa.types.is_nested(kind):
+            found = matching(c.snapshot, name, pc.unique(keys[name].combine_chunks()), columns)
+            return reading.read(c.snapshot, columns) if found is None else found
+    return reading.read(c.snapshot, columns)
+
+
+# Updates
+
+
+def update_rows(c: TableChange, data: intake.Data, sign: Sign) -> None:
+    """r ⊕ δ or r ⊖ δ for rows at hand: those with touched keys are read, merged in Python, and replaced."""
+    schema, names = Schema.of(c.visible), c.stored.names
+    d = _relation(data, c.visible, c.name)
+    if not d:
+        return
+    keys = _arrow({key: {name: {} for name in schema.structured} for key in d}, c.visible, c.name).rename_columns(names)
+    seen = pa.concat_tables([bags.counted(_near(c, keys, names)).select([*names, N]), c.net()])
+    there = bags.consolidate(seen)
+    there = there.filter(pc.greater(there[N], pa.scalar(0, pa.int64())))
+    places: dict[model.Key, int] = {}
+    rows = there.rename_columns([*c.visible.names, N]).to_pylist()
+    for place, row in enumerate(rows):
+        key = tuple(model.frozen(row[name]) for name in schema.key)
+        if key in d:
+            places[key] = place
+    r = model.relation(({n: rows[place][n] for n in schema.names} for place in places.values()), schema, c.name)
+    deleted, inserted = change(r, d, sign)
+    c.pieces.append(bags.negated(there.take(pa.array([places[key] for key in deleted], pa.int64()))))
+    c.add(_arrow(inserted, c.visible, c.name), 1)
+
+
+def update_frame(lake: Lake, c: TableChange, frame: DataFrame, sign: Sign) -> None:
+    """The same by one Spark query, for a DataFrame and a table that the transaction has not changed yet."""
+    if c.pieces or c.written:
+        update_rows(c, frame, sign)
+        return
+    schema, update = Schema.of(c.visible), prime_subschema(frame, c)
+    _check_frame(frame, update, c.name)
+    _check_top(frame, update, c.name)
+    with Workspace(frame.sparkSession, lake._log.new_staging()) as workspace:
+        tables = {
+            CHANGE: workspace.name("change", lambda: frame),
+            "": workspace.name("table", lambda: snapshot_frame(workspace, c.snapshot, c.visible.names)),
+        }
+        text = to_sql(change_plan(schema, update, sign), lambda scan: tables.get(scan.table, tables[""]))
+        found = frame.sparkSession.sql(text).toArrow()
+    in_order = found.select([schema.names.index(name) for name in c.visible.names] + [len(schema.names)])
+    c.pieces.append(bags.consolidate(types.conform(in_order, types.with_weight(c.stored))))
+
+
+def prime_subschema(frame: DataFrame, c: TableChange) -> Schema:
+    update, schema = Schema.of(frame.schema), Schema.of(c.visible)
+    if not is_prime(update, schema):
+        raise NablaError(
+            "NABLA_NOT_PRIME",
+            f"{update.typed} is not a prime subschema of {schema.typed}",
+            place=f'table "{c.name}"',
+            remedy="An update has all atomic attributes of each level that it has, under the same names and types.",
+        )
+    return update
+
+
+def not_nested(name: str) -> NablaError:
+    return NablaError(
+        "NABLA_NOT_NESTED",
+        f'"{name}" is not a nested table',
+        place=f'"{name}"',
+        remedy="Make it with create_nested, or change it with insert, update and delete.",
+    )
+
+
+def nested_key(shape: StructType) -> list[str]:
+    """The atomic columns that files can be sorted by."""
+    simple = {f.name for f in shape.fields if f.dataType.typeName() not in ("array", "struct")}
+    return [name for name in Schema.of(shape).key if name in simple]
