@@ -240,9 +240,30 @@ NESTED: list[tuple[str, Any]] = [
     ("ARRAY(1, 2) < ARRAY(1, 3)", True),
     ("ARRAY(1) < ARRAY(1, NULL)", True),
     ("NAMED_STRUCT('x', 1) = NAMED_STRUCT('x', 1)", True),
+    ("NAMED_STRUCT('x', 1, 'y', `s#4`)['y']", "abc"),
+    ("CAST(ARRAY() AS ARRAY<STRUCT<x: INT>>)", ()),
+    ("CAST(NULL AS ARRAY<INT>)", None),
+    ("FLATTEN(ARRAY(ARRAY(1), ARRAY(2, 3)))", (1, 2, 3)),
+    ("SORT_ARRAY(ARRAY(2, NULL, 1))", (None, 1, 2)),
+    ("ARRAY_SORT(ARRAY(2, NULL, 1))", (1, 2, None)),
+    ("SORT_ARRAY(ARRAY(NAMED_STRUCT('x', 2), NAMED_STRUCT('x', NULL), NAMED_STRUCT('x', 1)))", ((None,), (1,), (2,))),
+    ("ARRAY_DISTINCT(ARRAY(2, NULL, 1, NULL, 2))", (2, None, 1)),
+    ("CONCAT(ARRAY(1), ARRAY(`i#1`))", (1, 3)),
 ]
 
-CASES = [*LOGIC, *COMPARISONS, *NUMBERS, *CASTS, *FUNCTIONS, *NESTED]
+LAMBDAS: list[tuple[str, Any]] = [
+    ("TRANSFORM(ARRAY(1, 2, NULL), x -> x + `i#1`)", (4, 5, None)),
+    ("TRANSFORM(CAST(NULL AS ARRAY<INT>), x -> x + 1)", None),
+    ("FILTER(ARRAY(1, 5, NULL), x -> x > `i#1`)", (5,)),
+    ("EXISTS(ARRAY(1, 5), x -> x > `i#1`)", True),
+    ("EXISTS(ARRAY(1, NULL), x -> x > `i#1`)", None),
+    ("EXISTS(ARRAY(1, 2), x -> x > `i#1`)", False),
+    ("TRANSFORM(ARRAY(1, 2), x -> TRANSFORM(ARRAY(10), y -> x * y + `i#1`))", ((13,), (23,))),
+    ("TRANSFORM(ARRAY(1, 2), x -> SIZE(FILTER(ARRAY(5, 6), x -> x > 5)) + x)", (2, 3)),
+    ("TRANSFORM(ARRAY(NAMED_STRUCT('a', 1, 'b', ARRAY(7))), t -> NAMED_STRUCT('c', t['a'], 'd', t.b))", ((1, (7,)),)),
+]
+
+CASES = [*LOGIC, *COMPARISONS, *NUMBERS, *CASTS, *FUNCTIONS, *NESTED, *LAMBDAS]
 
 FAILURES = [
     "1 / 0",
@@ -266,6 +287,9 @@ UNKNOWN = [
     "`i#1` IN (SELECT 1)",
     "CAST(`s#4` AS MAP<INT, INT>)",
     "sum(`i#1`)",
+    "transform(array(1), (x, i) -> x + i)",
+    "array_sort(array(1), (x, y) -> x - y)",
+    "transform(array(1), x -> y)",
     "`s#4` +",
     "i",
 ]

@@ -27,11 +27,11 @@ class Source:
 Sources = Mapping[str, Source]
 
 
-def source_of(name: str, sources: Sources) -> Source:
-    """The table that a name means, in any case."""
+def source_of(name: str, sources: Sources) -> tuple[str, Source]:
+    """The table that a name means, in any case, and its own name."""
     for known, source in sources.items():
         if known.casefold() == name.casefold():
-            return source
+            return known, source
     raise NablaError(
         "NABLA_UNKNOWN_TABLE",
         f'there is no table or view "{name}"',
@@ -69,7 +69,8 @@ def subschema(shape: Shape, schema: Schema, path: tuple[str, ...] = ()) -> Schem
 
 
 def _nested(e: language.Nest, sources: Sources) -> Schema:
-    table = source_of(e.name, sources).schema
+    _, source = source_of(e.name, sources)
+    table = source.schema
     find = resolver(table, table.key, "column", ())
     types = dict(table.atoms)
 
@@ -113,7 +114,7 @@ def _of_both(e: language.Union | language.Difference | language.Intersect, sourc
 
 
 _SCHEMAS: dict[type[Nested], Callable[[Any, Sources], Schema]] = {
-    language.Table: lambda e, sources: source_of(e.name, sources).schema,
+    language.Table: lambda e, sources: source_of(e.name, sources)[1].schema,
     language.Nest: _nested,
     language.Select: _selected,
     language.Project: _projected,

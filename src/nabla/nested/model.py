@@ -77,7 +77,7 @@ def shown(schema: Schema, key: Key) -> str:
 def frozen(value: Any) -> Any:
     """An atomic value in its one form: hashable, one NaN, no negative zero."""
     if isinstance(value, float):
-        return canonical(value) + 0.0
+        return canonical(value + 0.0)
     if isinstance(value, Mapping):
         return Struct.of(value.keys(), map(frozen, value.values()))
     if isinstance(value, list | tuple):

@@ -17,7 +17,7 @@ from nabla.nested import expressions as sql
 from nabla.nested import language
 from nabla.nested.conditions import condition
 from nabla.nested.language import Nested
-from nabla.nested.meaning import Source, Sources, schema_of
+from nabla.nested.meaning import Sources, schema_of, source_of
 from nabla.nested.schema import Schema
 
 
@@ -37,6 +37,7 @@ class Planned:
 
 def to_plan(expression: Nested, sources: Sources) -> Node:
     """The algebra of an expression; its columns are labelled with the attributes, in the order of the schema."""
+    schema_of(expression, sources)  # refuses what does not fit
     planned = Planner(sources).plan(expression)
     wanted = tuple(planned.columns[name] for name in planned.schema.names)
     if planned.node.columns == wanted:
@@ -72,7 +73,7 @@ class Planner:
         return Planned(Scan(table, At.NEW, tuple(columns.values()), tuple(columns)), schema, columns)
 
     def _table(self, e: language.Table) -> Planned:
-        name, source = self._named(e.name)
+        name, source = source_of(e.name, self.sources)
         planned = self.scan(name, source.schema)
         if source.pnf and source.canonical:
             return planned
@@ -83,7 +84,7 @@ class Planner:
         return self._united(planned.node, planned.columns, planned.schema, pieces)
 
     def _nest(self, e: language.Nest) -> Planned:
-        name, source = self._named(e.name)
+        name, source = source_of(e.name, self.sources)
         schema = schema_of(e, self.sources)
         names = list(dict.fromkeys(name for _, name, _ in schema.all_atoms))
         types = dict(source.schema.atoms)
@@ -91,9 +92,6 @@ class Planner:
         texts = {n: c.ref.sql for n, c in flat.columns.items()}
         pieces = {n: Expr(_singleton(part, texts), part.array) for n, part in schema.parts}
         return self._united(flat.node, flat.columns, schema, pieces)
-
-    def _named(self, name: str) -> tuple[str, Source]:
-        return next((n, source) for n, source in self.sources.items() if n.casefold() == name.casefold())
 
     def _united(self, node: Node, columns: Mapping[str, Column], schema: Schema, pieces: Mapping[str, Expr]) -> Planned:
         """The union of rows: one for each key, with the union of all that they have in their subrelations."""

@@ -192,10 +192,11 @@ def _struct(tree: exp.DataType) -> list[tuple[str, Any]]:
 
 
 def _parsed_type(kind: exp.DataType) -> Any:
-    inner = kind.expressions[0] if kind.is_type("array") and kind.expressions else None
-    if inner is not None and inner.is_type("struct"):
-        return _struct(inner)
-    return kind.sql("spark").lower()
+    if kind.is_type("array", "map", "struct") and not kind.expressions:
+        raise ValueError(f"{kind.sql('spark')} has nothing inside")
+    if kind.is_type("array") and kind.expressions[0].is_type("struct"):
+        return _struct(kind.expressions[0])
+    return kind.sql("spark").lower().replace(", ", ",")
 
 
 def _fields(struct: Any) -> list[tuple[str, Any]]:

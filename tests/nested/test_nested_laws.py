@@ -1,0 +1,38 @@
+"""A slice of `python -m nabla.nested.fuzz`: equations, plans, maintenance and updates on random nested relations."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import pytest
+
+from nabla.nested import fuzz, language
+from nabla.testing import random_nested as nests
+
+
+@pytest.mark.parametrize("block", range(3))
+def test_all_equations_hold(block: int) -> None:
+    for seed in range(block * 400, (block + 1) * 400):
+        rng = Random(seed)
+        nests.check_equations(rng, nests.random_schema(rng))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_plans_are_the_operators_and_are_maintained(seed: int) -> None:
+    fuzz.in_interpreter(60, seed)
+
+
+def test_the_random_views_use_every_operator_and_reach_every_level() -> None:
+    used: Counter[type] = Counter()
+    heights: Counter[int] = Counter()
+    for seed in range(300):
+        expression, sources = nests.random_view(Random(seed))
+        used.update(type(part) for part in expression.walk())
+        heights[sources["r"].schema.height] += 1
+    operators = (
+        *(language.Select, language.Project, language.Expand, language.Union),
+        *(language.Difference, language.Intersect, language.Join, language.Nest, language.Table),
+    )
+    assert all(used[kind] > 10 for kind in operators), used
+    assert heights[3] > 100
