@@ -64,7 +64,7 @@ def _lake_cases(lake: Lake, rng: Random, most: int) -> int:
     for name, view in views.items():
         lake.create_view(name, view)
     done = 0
-    for _ in range(ROUNDS):
+    while done < min(most, VIEWS * ROUNDS):
         _change(lake, rng, sources, state)
         report = lake.refresh(mode="strict")
         for name, view in list(views.items())[: most - done]:
