@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from random import Random
 from typing import Any
 
 from nabla.algebra.expressions import Column
@@ -81,3 +82,34 @@ def inverted(database: Database) -> Database:
     return with_deltas(
         Database({n: database.fields[n] for n in names}, back, {name: database.before[name] for name in names})
     )
+
+
+def graph(*roots: Node | None) -> dict[int, Node]:
+    """The nodes of plans that share subexpressions, each once."""
+    found: dict[int, Node] = {}
+    waiting = [root for root in roots if root is not None]
+    while waiting:
+        node = waiting.pop()
+        if id(node) not in found:
+            found[id(node)] = node
+            waiting += node.inputs
+    return found
+
+
+def tables_read(pair: Pair) -> set[str]:
+    return {node.table for node in graph(pair.delete, pair.insert).values() if isinstance(node, Scan)}
+
+
+def random_state(rng: Random, *scans: Scan, rows: int = 6) -> Database:
+    """Sets over a small domain, all of which change at once."""
+
+    def some_rows(scan: Scan) -> set[Row]:
+        values = [(0, 1, 2, None) if c.nullable else (0, 1, 2) for c in scan.columns]
+        return {tuple(rng.choice(domain) for domain in values) for _ in range(rng.randint(0, rows))}
+
+    tables = {}
+    for scan in scans:
+        old = some_rows(scan)
+        deleted = {row for row in sorted(old, key=repr) if rng.random() < 0.4}
+        tables[scan.table] = (old, deleted, some_rows(scan) - old)
+    return state(scans, **tables)

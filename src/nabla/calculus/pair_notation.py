@@ -68,6 +68,7 @@ class _Lines:
     def __init__(self, pairs: Pairs, view: Node) -> None:
         self.pair = pairs.of(view)
         self.names: dict[int, str] = {}
+        self.shown: dict[int, str] = {}
         self.defined: dict[str, str] = {}
         self.further = count(1)
         self.uses: Counter[int] = Counter()
@@ -91,6 +92,8 @@ class _Lines:
         numbers = count(1)
         for part in _parts(view, {}).values():
             operand = pairs.operand(part)
+            if isinstance(part, Project) and _only_renames(part):
+                continue
             name, old = (part.table, "₀") if isinstance(part, Scan) else (f"V{next(numbers)}", "")
             named = ((operand.old, name + old), (operand.deleted, "∇" + name), (operand.inserted, "Δ" + name))
             for rows, text in (*named, (operand.new, name + "ᵐ")):
@@ -102,11 +105,13 @@ class _Lines:
         named = id(node) in self.names or self.uses[id(node)] > 1
         if not named or isinstance(node, Scan | Constant) or (isinstance(node, Project) and _only_renames(node)):
             return self._body(node)
-        text = self._body(node)
-        name = self.names.get(id(node)) or self.names.setdefault(id(node), f"X{next(self.further)}")
-        while self.defined.setdefault(name, text) != text:
-            name += "′"
-        return name
+        if id(node) not in self.shown:
+            text = self._body(node)
+            name = self.names.get(id(node)) or f"X{next(self.further)}"
+            while self.defined.setdefault(name, text) != text:
+                name += "′"
+            self.shown[id(node)] = name
+        return self.shown[id(node)]
 
     def _body(self, node: Node) -> str:
         """The signs of set algebra, where they are not those of bags."""
@@ -143,7 +148,7 @@ def _parts(view: Node, found: dict[int, Node]) -> dict[int, Node]:
 def _bare(text: str) -> str:
     """Without the brackets around the whole."""
     depths = list(accumulate((c == "(") - (c == ")") for c in text))
-    return text[1:-1] if text.startswith("(") and depths.index(0) == len(text) - 1 else text
+    return text[1:-1] if text[0] == "(" and depths[-1] == 0 and 0 not in depths[:-1] else text
 
 
 def _label(column: str) -> str:

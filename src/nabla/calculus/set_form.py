@@ -27,7 +27,7 @@ from nabla.algebra.nodes import (
 )
 from nabla.calculus.obstacles import obstacles
 from nabla.calculus.rules import outer_parts
-from nabla.calculus.sets import keeps_every_column, project, projection, union
+from nabla.calculus.sets import keeps_every_column, project, projection, under, union
 
 Tables = Mapping[str, tuple[Column, ...]]
 
@@ -95,9 +95,7 @@ class _Reader:
     def union(self, q: UnionAll) -> Node:
         """Two operands at a time, under the columns of the union."""
         members = [self.read(member) for member in q.members]
-        names = zip(q.output, members[0].columns, strict=True)
-        first: Node = Project(members[0], tuple(Named(c, m.ref) for c, m in names))
-        return reduce(union, members[1:], first)
+        return reduce(union, members[1:], under(members[0], q.output))
 
     def aggregate(self, q: Aggregate) -> Node:
         """Functions that count duplicates see a set whose rows stand for the copies of the bag's rows."""

@@ -45,11 +45,7 @@ class Rows:
         return Rows(Join(self.plan, beside, on, "semi"))
 
     def under(self, columns: tuple[Column, ...]) -> Rows:
-        """The same rows under the names of these columns."""
-        if self.plan is None or [c.name for c in self.plan.columns] == [c.name for c in columns]:
-            return self
-        pairs = zip(columns, self.plan.columns, strict=True)
-        return Rows(Project(self.plan, tuple(Named(new, old.ref) for new, old in pairs)))
+        return EMPTY if self.plan is None else Rows(under(self.plan, columns))
 
 
 EMPTY = Rows(None)
@@ -58,6 +54,13 @@ EMPTY = Rows(None)
 def union(left: Node, right: Node) -> Node:
     columns = zip(left.columns, right.columns, strict=True)
     return Distinct(UnionAll((left, right), tuple(replace(a, nullable=a.nullable or b.nullable) for a, b in columns)))
+
+
+def under(node: Node, columns: tuple[Column, ...]) -> Node:
+    """The same rows under the names of these columns."""
+    if [c.name for c in node.columns] == [c.name for c in columns]:
+        return node
+    return Project(node, tuple(Named(new, old.ref) for new, old in zip(columns, node.columns, strict=True)))
 
 
 def project(node: Node, names: tuple[str, ...]) -> Node:
