@@ -11,6 +11,7 @@ from states import column, random_state, table
 from nabla.algebra.expressions import Call, Column, Expr, Named, WindowCall, equal
 from nabla.algebra.nodes import Aggregate, At, ExceptAll, Join, Node, Project, Scan, Window
 from nabla.calculus.pair_notation import pairs_algebra, pairs_sql
+from nabla.calculus.sets import project
 
 COURSE, REG, AGAIN = (
     table("course", "course#1 iname#2"),
@@ -108,6 +109,13 @@ def test_the_sql_is_a_query_for_each_set_over_tables_and_deltas() -> None:
         read = {t.name for t in query.find_all(sqlglot.exp.Table)}
         assert {"course", "reg"} <= read
         assert {name for name in read if not name.startswith("shared")} <= {"course", "reg", "∇reg", "Δreg"}
+
+
+def test_a_view_without_columns_has_sql() -> None:
+    """π_∅: whether there is a row."""
+    for query in sqlglot.parse(pairs_sql(project(REG, ()), REG_CHANGES), read="spark"):
+        assert query is not None
+        assert all(select.expressions for select in query.find_all(sqlglot.exp.Select))
 
 
 def test_the_text_of_a_deep_view_is_linear_in_its_depth() -> None:
