@@ -28,7 +28,7 @@ from nabla.algebra.nodes import (
     Window,
 )
 
-_JOIN_SIGNS = {"inner": "⋈", "left": "⟕", "right": "⟖", "full": "⟗", "semi": "⋉", "anti": "▷"}
+JOIN_SIGNS = {"inner": "⋈", "left": "⟕", "right": "⟖", "full": "⟗", "semi": "⋉", "anti": "▷"}
 _AT = {At.OLD: "₀", At.NEW: "", At.DELTA: ""}
 
 
@@ -62,7 +62,7 @@ _HEADS: dict[type, Callable[..., str]] = {
     Constant: lambda n: f"{len(n.rows)} constant rows ({_labels(n.output)})",
     Filter: lambda n: f"filter {_and(n.conjuncts)}",
     Project: lambda n: f"project {_projected(n)}",
-    Join: lambda n: f"{n.kind} join {_JOIN_SIGNS[n.kind]} {_and(n.on) or 'all pairs'}",
+    Join: lambda n: f"{n.kind} join {JOIN_SIGNS[n.kind]} {_and(n.on) or 'all pairs'}",
     UnionAll: lambda n: "union all",
     Negate: lambda n: "negate",
     Weigh: lambda n: f"weigh as {n.weight.label}",
@@ -99,28 +99,30 @@ def tree(node: Node, remark: Callable[[Node], str] = lambda node: "") -> str:
     return "\n".join(lines)
 
 
+Show = Callable[[Node], str]
+
 _NOTATION: dict[type, Callable[..., str]] = {
-    Scan: _scanned,
-    Constant: lambda n: "{" + ", ".join("(" + ", ".join(v.sql for v in row) + ")" for row in n.rows) + "}",
-    Filter: lambda n: f"σ[{_and(n.conjuncts)}]({notation(n.input)})",
-    Project: lambda n: f"π[{_projected(n)}]({notation(n.input)})",
-    Join: lambda n: f"({notation(n.left)} {_JOIN_SIGNS[n.kind]}[{_and(n.on)}] {notation(n.right)})",
-    UnionAll: lambda n: "(" + " + ".join(notation(m) for m in n.members) + ")",
-    Negate: lambda n: f"−{notation(n.input)}",
-    Weigh: lambda n: f"weigh[{n.weight.label}]({notation(n.input)})",
-    Unweigh: lambda n: f"unweigh[{n.weight}]({notation(n.input)})",
-    Consolidate: lambda n: notation(n.input),
-    Distinct: lambda n: f"δ({notation(n.input)})",
-    Aggregate: lambda n: f"γ[{_aggregated(n)}]({notation(n.input)})",
-    Window: lambda n: f"ω[{', '.join(readable(c.over(n.partition)) for c in n.calls)}]({notation(n.input)})",
-    TopK: lambda n: f"τ[{n.limit}; {', '.join(str(o) for o in n.order)}]({notation(n.input)})",
-    ExceptAll: lambda n: f"({notation(n.left)} ∸ {notation(n.right)})",
-    IntersectAll: lambda n: f"({notation(n.left)} ∩ {notation(n.right)})",
-    Generate: lambda n: f"μ[{n.generator}]({notation(n.input)})",
-    Opaque: lambda n: f"query({n.sql})",
+    Scan: lambda n, show: _scanned(n),
+    Constant: lambda n, show: "{" + ", ".join("(" + ", ".join(v.sql for v in row) + ")" for row in n.rows) + "}",
+    Filter: lambda n, show: f"σ[{_and(n.conjuncts)}]({show(n.input)})",
+    Project: lambda n, show: f"π[{_projected(n)}]({show(n.input)})",
+    Join: lambda n, show: f"({show(n.left)} {JOIN_SIGNS[n.kind]}[{_and(n.on)}] {show(n.right)})",
+    UnionAll: lambda n, show: "(" + " + ".join(show(m) for m in n.members) + ")",
+    Negate: lambda n, show: f"−{show(n.input)}",
+    Weigh: lambda n, show: f"weigh[{n.weight.label}]({show(n.input)})",
+    Unweigh: lambda n, show: f"unweigh[{n.weight}]({show(n.input)})",
+    Consolidate: lambda n, show: show(n.input),
+    Distinct: lambda n, show: f"δ({show(n.input)})",
+    Aggregate: lambda n, show: f"γ[{_aggregated(n)}]({show(n.input)})",
+    Window: lambda n, show: f"ω[{', '.join(readable(c.over(n.partition)) for c in n.calls)}]({show(n.input)})",
+    TopK: lambda n, show: f"τ[{n.limit}; {', '.join(str(o) for o in n.order)}]({show(n.input)})",
+    ExceptAll: lambda n, show: f"({show(n.left)} ∸ {show(n.right)})",
+    IntersectAll: lambda n, show: f"({show(n.left)} ∩ {show(n.right)})",
+    Generate: lambda n, show: f"μ[{n.generator}]({show(n.input)})",
+    Opaque: lambda n, show: f"query({n.sql})",
 }
 
 
-def notation(node: Node) -> str:
-    """One line in the notation of the papers; ₀ marks an old state, d a change."""
-    return _NOTATION[type(node)](node)
+def notation(node: Node, show: Show | None = None) -> str:
+    """One line in the notation of the papers; ₀ marks an old state, d a change. `show` may print the inputs otherwise."""
+    return _NOTATION[type(node)](node, show or notation)

@@ -189,7 +189,7 @@ class _Printer:
         return _select(node, columns, f"FROM {self.source(node.input, 's')} {group}HAVING {test}", weight)
 
     def distinct(self, node: Distinct) -> str:
-        return f"SELECT DISTINCT {_list(node.columns)} FROM {self.source(node.input, 's')}"
+        return f"SELECT DISTINCT {_list(node.columns) or '1 AS _'} FROM {self.source(node.input, 's')}"
 
     def aggregate(self, node: Aggregate) -> str:
         columns = [quote(k) for k in node.keys] + [f"{c.sql} AS {quote(c.column.name)}" for c in node.calls]
@@ -211,9 +211,8 @@ class _Printer:
 
     def bag_operator(self, node: ExceptAll | IntersectAll, word: str) -> str:
         left, right = self.source(node.left, "s"), self.source(node.right, "s")
-        return (
-            f"(SELECT {_list(node.left.columns)} FROM {left}) {word} (SELECT {_list(node.right.columns)} FROM {right})"
-        )
+        columns, others = (_list(side.columns) or "1 AS _" for side in node.inputs)
+        return f"(SELECT {columns} FROM {left}) {word} (SELECT {others} FROM {right})"
 
     def except_all(self, node: ExceptAll) -> str:
         return self.bag_operator(node, "EXCEPT ALL")
