@@ -298,7 +298,7 @@ class Execution:
 
     def _looked_up(self, node: Node) -> Node:
         """The query over just those rows of large tables that the change can join."""
-        lookup = Lookup(self._held_rows, self.relations.stored)
+        lookup = Lookup(self._held_rows, self.relations.stored, self.relations.shown)
         node = lookup.reduced(node)
         for table, rows in lookup.found.items():
             scan = next(n for n in node.walk() if isinstance(n, Scan) and n.table == table)
