@@ -154,11 +154,11 @@ class Refresh:
     def _execute(self, view: View, plan: Plan, sources: Mapping[str, Source], entry: Entry) -> Result:
         if view.opaque:
             return run_opaque(self.lake, view, plan, sources)
-        relations = Relations(view.name, sources, self._states(view, entry))
+        relations = Relations(view.name, sources, self.states(view, entry))
         shared = self.lake._shared(plan.size)
         return Execution(self.workspace(plan.size), shared, relations, plan, view.schema).run()
 
-    def _states(self, view: View, entry: Entry) -> dict[str, Snapshot]:
+    def states(self, view: View, entry: Entry) -> dict[str, Snapshot]:
         return {
             stage.state_table: _snapshot(self.lake, entry.parts[stage.table])
             for stage in view.staged.stages

@@ -33,11 +33,13 @@ from nabla.algebra.nodes import (
     Window,
 )
 from nabla.calculus.delta import Derivation, add, keys_of, negative, primed
+from nabla.calculus.methods import AFFECTED_GROUPS, AFFECTED_PARTITIONS, CHANGE_TABLE, ONE_PARTITION, Method
 from nabla.calculus.partials import Maintained, Partial, count_rows, maintained
 from nabla.calculus.restrict import on_columns, restrict
 
 WEIGHT = Column("weight#", "bigint", False)
 COPIES = Column("copies#", "bigint", False)
+COPY = Column("copy#", "bigint", False)
 
 
 def stored_fields(columns: tuple[Column, ...]) -> tuple[str, ...]:
@@ -52,9 +54,12 @@ class Stage:
     table: str
     node: Node
     keys: tuple[str, ...]
-    method: str
-    law: str
+    how: Method
     state: tuple[Column, ...] = field(default=())
+
+    @property
+    def method(self) -> str:
+        return self.how.name
 
     @property
     def state_table(self) -> str:
@@ -102,9 +107,8 @@ class Stage:
     def rows(self, at: At) -> Node:
         """The stored state, each row as often as it counts."""
         summed = self._summed(at)
-        if self.method == "affected partitions":
-            copy = Column("copy#", "bigint", False)
-            repeated = Generate(summed, Expr(f"explode(sequence(1L, {COPIES.ref.sql}))", "bigint"), (copy,))
+        if self.how in (AFFECTED_PARTITIONS, ONE_PARTITION):
+            repeated = Generate(summed, Expr(f"explode(sequence(1L, {COPIES.ref.sql}))", "bigint"), (COPY,))
             return Project(repeated, tuple(Named(c, c.ref) for c in self.state))
         return Project(summed, tuple(Named(c, c.ref) for c in self.state))
 
@@ -308,15 +312,14 @@ def _stage(node: Node, table: str) -> Stage | None:
         functions = [maintained(call, WEIGHT) for call in node.calls]
         kept = tuple(f for f in functions if f is not None)
         if len(kept) == len(functions):
-            stage = ChangeTable(table, node, node.keys, "change table", "□γ = γ±(dS); State₁ = State₀ ⊎ □γ", (), kept)
+            stage = ChangeTable(table, node, node.keys, CHANGE_TABLE, (), kept)
             keys = tuple(node.column(k) for k in node.keys)
             return replace(stage, state=keys + tuple(p.column for p in stage.partials))
-        return Stage(table, node, node.keys, "affected groups", "dγ = γ(S₁ ⋉ G(dS)) − State₀ ⋉ G(dS)", node.columns)
+        return Stage(table, node, node.keys, AFFECTED_GROUPS, node.columns)
     if isinstance(node, Window):
-        law = "dω = ω(S₁ ⋉ P(dS)) − State₀ ⋉ P(dS)"
-        return Stage(table, node, node.partition, "affected partitions", law, node.columns)
+        return Stage(table, node, node.partition, AFFECTED_PARTITIONS, node.columns)
     if isinstance(node, TopK):
         # Ties are broken by the whole row: which of equal rows are the first k must not depend on who computes it.
         node = replace(node, order=node.order + tuple(Order(c.ref) for c in node.columns))
-        return Stage(table, node, (), "affected partitions", "dτ = τ(S₁) − State₀", node.columns)
+        return Stage(table, node, (), ONE_PARTITION, node.columns)
     return None
