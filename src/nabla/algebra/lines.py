@@ -14,7 +14,7 @@ from nabla.algebra.formula import INFIX, MINUS, SUM, Formula
 WIDTH = 100
 _BREAK = "\0"
 """A place where a line may be broken."""
-_WORTH_A_NAME = 16
+_WORTH_A_NAME = 12
 """Shorter shared parts are repeated."""
 
 
@@ -44,7 +44,7 @@ class Page:
                 if not long:
                     break
                 done.extend(self._named(max(long, key=lambda p: len(self.text(p)))))
-            if not top and uses[id(part)] > 1 and len(self.text(part)) > _WORTH_A_NAME:
+            if not top and part.parts and uses[id(part)] > 1 and len(self.text(part)) > _WORTH_A_NAME:
                 done.extend(self._named(part))
 
         settle(formula, True)

@@ -27,11 +27,11 @@ AFFECTED_GROUPS = Method(
     "affected groups",
     "dγ = γ(S₁ ⋉ G(dS)) − State₀ ⋉ G(dS)",
     "Quass; thesis 5: affected groups",
-    "its rows",
+    "its own rows",
     (Aggregate,),
 )
 AFFECTED_PARTITIONS = Method(
-    "affected partitions", "dω = ω(S₁ ⋉ P(dS)) − State₀ ⋉ P(dS)", "affected groups", "its rows", (Window,)
+    "affected partitions", "dω = ω(S₁ ⋉ P(dS)) − State₀ ⋉ P(dS)", "affected groups", "its own rows", (Window,)
 )
 ONE_PARTITION = Method(
     "affected partitions", "dτ = τ(S₁) − State₀", "affected groups, of which there is one", "its k rows", (TopK,)

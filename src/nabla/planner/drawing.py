@@ -54,7 +54,10 @@ class Line:
 
     @property
     def width(self) -> float:
-        return len(self.text) * self.size * (0.61 if self.mono else 0.62 if self.bold else 0.56)
+        """A guess that is rather too wide: what font the reader has is not known."""
+        if self.mono:
+            return len(self.text) * self.size * 0.61
+        return sum(0.72 if c.isupper() else 0.57 for c in self.text) * self.size * (1.08 if self.bold else 1.0)
 
 
 @dataclass(frozen=True)
@@ -84,9 +87,13 @@ def svg(e: Explanation) -> str:
     boxes = {i: Box(c.box.width, c.box.height, beside.get(i, 0.0)) for i, c in cards.items()}
     layout = arrange(top, children, boxes)
     parts = []
-    for n in e.nodes:
-        parent = next(p for p, below in children.items() if n.id in below)
-        parts.append(_edge(layout.places[n.id], layout.places[parent], boxes[parent].height, cards[n.id].role))
+    for parent, below in children.items():
+        for i, child in enumerate(below):
+            # What a group computed again hands on is a change, as long as not everything is computed again.
+            role = "change" if e.mode == "incremental" and cards[child].role == "recompute" else cards[child].role
+            arrival = layout.places[parent].x + boxes[parent].width / 2 * ((i + 0.5) / len(below) - 0.5)
+            end = Place(arrival, layout.places[parent].y + boxes[parent].height)
+            parts.append(_edge(layout.places[child], end, role))
     for i, card in cards.items():
         parts.append(_drawn(card, layout.places[i]))
     for n in e.nodes:
@@ -99,7 +106,7 @@ def svg(e: Explanation) -> str:
     left = MARGIN + (width - 2 * MARGIN - layout.width) / 2
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
-        f'height="{height:.0f}" style="max-width:100%;height:auto" font-family="{SANS}" role="img">'
+        f'height="{height:.0f}" font-family="{SANS}" role="img">'
         f"<title>{escape(f'How the view {e.view} is kept')}</title>"
         f'<rect width="100%" height="100%" rx="10" fill="#ffffff"/>'
         f'<g transform="translate({left:.1f} {MARGIN})">{"".join(parts)}</g>'
@@ -189,17 +196,19 @@ def _state(stage: StageNote, place: Place, box: Box) -> str:
     return "".join(out) + "</g>"
 
 
-def _edge(child: Place, parent: Place, height: float, role: str) -> str:
-    colour = COLOURS[role][0]
-    bottom, middle = parent.y + height, (parent.y + height + child.y) / 2
-    style = {"change": 'stroke-width="3"', "recompute": 'stroke-width="3"', "lookup": 'stroke-width="1.8"'}.get(
-        role, 'stroke-width="1.2"'
-    )
+def _edge(start: Place, end: Place, role: str) -> str:
+    """From the top of a child up to the lower edge of its parent."""
+    colour, middle = COLOURS[role][0], (start.y + end.y) / 2
+    width = {"change": 3, "recompute": 3, "lookup": 1.8}.get(role, 1.2)
     dash = ' stroke-dasharray="5 4"' if role == "lookup" else ""
-    path = f"M{child.x:.1f} {child.y:.1f}C{child.x:.1f} {middle:.1f} {parent.x:.1f} {middle:.1f} {parent.x:.1f} {bottom:.1f}"
-    head = f"M{parent.x - 4.5:.1f} {bottom + 8:.1f}L{parent.x:.1f} {bottom:.1f}L{parent.x + 4.5:.1f} {bottom + 8:.1f}Z"
-    arrow = f'<path d="{head}" fill="{colour}"/>' if role != "rest" else ""
-    return f'<path d="{path}" stroke="{colour}" {style}{dash} fill="none"/>{arrow}'
+    curve = (
+        f"M{start.x:.1f} {start.y:.1f}C{start.x:.1f} {middle:.1f} {end.x:.1f} {middle:.1f} {end.x:.1f} {end.y + 4:.1f}"
+    )
+    head = f"M{end.x - 4.5:.1f} {end.y + 8:.1f}L{end.x:.1f} {end.y:.1f}L{end.x + 4.5:.1f} {end.y + 8:.1f}Z"
+    return (
+        f'<path d="{curve}" stroke="{colour}" stroke-width="{width}"{dash} fill="none"/>'
+        f'<path d="{head}" fill="{colour}"/>'
+    )
 
 
 def _rectangle(x: float, y: float, width: float, height: float, edge: str, fill: str) -> str:
@@ -236,4 +245,5 @@ def _legend(roles: list[str]) -> tuple[str, float]:
         )
         parts.append(_text(x + 20, 10.5, Line(said, 11, MUTED)))
         x += 20 + len(said) * 6.3 + 24
-    return "".join(parts), x
+    guess = "~ a rough guess"
+    return "".join(parts) + _text(x, 10.5, Line(guess, 11, MUTED)), x + len(guess) * 6.3

@@ -28,6 +28,7 @@ th, td { text-align: left; padding: 5px 14px 5px 0; border-bottom: 1px solid var
 tr:last-child td { border-bottom: 0; } td.number, th.number { text-align: right; }
 details { border-top: 1px solid var(--line); padding: 8px 0; } details:first-of-type { border-top: 0; }
 summary { cursor: pointer; } .mode { color: var(--accent); font-weight: 600; } .code { font-weight: 600; }
+svg { display: block; max-width: 100%; height: auto; margin: 0 auto; }
 svg g:hover > rect, svg g:hover > path { filter: brightness(0.97); }
 """
 
@@ -46,7 +47,7 @@ def notebook(e: Explanation) -> str:
     """The drawing, and the next refresh in a sentence. Styles are inline: the page belongs to the notebook."""
     said = f"<b>{escape(e.view)}</b>, next refresh: <b>{escape(e.mode)}</b>, {escape(e.reason)}"
     reasons = "".join(f"<div>{escape(o)}</div>" for o in e.obstacles)
-    return f"<div><div>{said}</div>{reasons}{svg(e)}</div>"
+    return f"<div><div>{said}</div>{reasons}<div style='overflow-x:auto'>{svg(e)}</div></div>"
 
 
 def _next(e: Explanation) -> str:

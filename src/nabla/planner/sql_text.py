@@ -43,7 +43,7 @@ def sql_text(node: Node, relation: Callable[[Scan], str]) -> str:
     return _filled(tree.transform(_simpler).sql(dialect="spark", pretty=True, max_text_width=WIDTH))
 
 
-def _simpler(node: exp.Expression) -> exp.Expression:
+def _simpler(node: exp.Expr) -> exp.Expr:
     """Without parentheses that change nothing, and without `x AS x`."""
     if isinstance(node, exp.Paren):
         inner = node.unnest()
