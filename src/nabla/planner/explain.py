@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from inspect import cleandoc
 from typing import Any
 
 from nabla.algebra.nodes import At, Node, Scan
@@ -109,7 +110,7 @@ def explain(subject: Subject) -> Explanation:
         view=plan.view,
         version=subject.version,
         rows=subject.rows,
-        definition=subject.definition,
+        definition=cleandoc(subject.definition),
         tree=tree(view, _remarks(view, staged) if not subject.obstacles else lambda node: ""),
         laws=tuple(dict.fromkeys(f"{law.name}: {law.law}   [{law.source}]" for law in map(law_of, view.walk()) if law)),
         nodes=node_notes(view, staged, plan, subject.stored, set(read), subject.rows),

@@ -103,17 +103,18 @@ class Formulas:
         stage = self._touched_stage(first.left)
         assert isinstance(stage, ChangeTable)
         keys = tuple(stage.node.column(k).label for k in stage.keys)
-        new = w.make("π", (*keys, *(_merged(w, p) for p in stage.partials)), w.write(merged))
+        new = w.make("π", (*keys, *(_merged(w, p, merged is not first) for p in stage.partials)), w.write(merged))
         if stage.keys:
             new = w.make("σ", (f"{w.name(stage.count.name)} > 0",), new)
         return w.make(SUM, (), new, w.make(MINUS, (), w.write(first.right)))
 
 
-def _merged(w: Writer, partial: Partial) -> str:
+def _merged(w: Writer, partial: Partial, read_again: bool) -> str:
     name = w.name(partial.column.name)
     if partial.cancels:
         return f"{name} + d {name}"
-    return partial.merged.format(old=name, change=f"d {name}").lower()
+    better = partial.merged.format(old=name, change=f"d {name}").lower()
+    return f"{name.rpartition('.')[0]} where read again else {better}" if read_again else better
 
 
 def _touched(stage: Stage) -> str:
