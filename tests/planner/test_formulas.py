@@ -11,7 +11,8 @@ from nabla.algebra.pretty import notation, tree
 from nabla.calculus.stages import Staged, cut
 from nabla.planner.formulas import Formulas
 from nabla.planner.maintain import maintenance, rebuilding
-from nabla.planner.sql_text import WIDTH, sql_text
+from nabla.planner.sql_layout import WIDTH
+from nabla.planner.sql_text import sql_text
 from nabla.planner.steps import Finish, Settle, Step
 
 

@@ -199,11 +199,6 @@ def quoted_names(sql: str) -> list[str]:
     return list(dict.fromkeys(m["name"].replace("``", "`") for m in _TOKEN.finditer(sql) if m["name"]))
 
 
-def renamed(sql: str, names: Mapping[str, str]) -> str:
-    """The text with other names in its backticks."""
-    return in_words(sql, lambda name: quote(names.get(name, name)))
-
-
 def readable(sql: str) -> str:
     """The text for people: `amount#12` without backticks and number."""
     return in_words(sql, lambda name: name.rsplit("#", 1)[0])

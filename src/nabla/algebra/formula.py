@@ -217,7 +217,7 @@ def _top(w: Writer, n: TopK) -> Formula:
 _WRITINGS: dict[type, Callable[..., Formula]] = {
     Scan: lambda w, n: w.make(scan_text(w.table(n), n.at)),
     Constant: _constant,
-    Filter: lambda w, n: w.make("σ", (" and ".join(w.conditions(n.conjuncts)),), w.write(n.input)),
+    Filter: lambda w, n: w.make("σ", w.conditions(n.conjuncts), w.write(n.input)),
     Project: lambda w, n: w.project(n),
     Join: lambda w, n: w.make(JOIN_SIGNS[n.kind], w.conditions(n.on), w.write(n.left), w.write(n.right)),
     UnionAll: lambda w, n: w.make(SUM, (), *(w.write(m) for m in n.members)) if n.members else w.make("∅"),

@@ -111,7 +111,8 @@ class Page:
 
 
 def _arguments(f: Formula) -> str:
-    return f"[{f', {_BREAK}'.join(f.arguments)}]" if f.arguments else ""
+    joiner = f"{_BREAK} and " if f.sign == "σ" else f", {_BREAK}"
+    return f"[{joiner.join(f.arguments)}]" if f.arguments else ""
 
 
 def _nameable(f: Formula) -> list[Formula]:

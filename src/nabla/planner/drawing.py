@@ -141,7 +141,7 @@ def _table_card(n: NodeNote, read: ReadNote) -> Card:
     stored = read.stored
     what = COLOURS[n.role][0]
     lines = [
-        Line(stored.name, 13, bold=True),
+        Line(n.label.split(" ")[1], 13, bold=True),
         Line(f"{versions(stored)}, {plural(stored.rows, 'row')}"),
         Line(f"{plural(stored.changed_rows, 'changed row')}" if stored.changed_rows else "unchanged", 11.5, what, True),
     ]
