@@ -170,10 +170,10 @@ class Refresh:
     def _execute(self, view: View, plan: Plan, sources: Mapping[str, Source], entry: Entry) -> Result:
         if view.opaque:
             return run_opaque(self.lake, view, plan, sources)
-        relations = Relations(sources, self._states(view, entry), self.moments(entry))
+        relations = Relations(sources, self.states(view, entry), self.moments(entry))
         return Execution(Sessions(self.workspace, self.lake._shared), relations, plan, view.schema).run()
 
-    def _states(self, view: View, entry: Entry) -> dict[str, Snapshot]:
+    def states(self, view: View, entry: Entry) -> dict[str, Snapshot]:
         return {
             stage.state_table: _snapshot(self.lake, entry.parts[stage.table])
             for stage in view.staged.stages

@@ -53,9 +53,13 @@ _JOIN_WORDS = {
 }
 
 
-def to_sql(node: Node, relation: Relation, hint: Hint = lambda join: None) -> str:
+Stem = Callable[[Node], str]
+"""What a node's common table expression is called, less a number; empty where it needs none."""
+
+
+def to_sql(node: Node, relation: Relation, hint: Hint = lambda join: None, stem: Stem = lambda node: "") -> str:
     """The whole tree as one query; its columns are node.columns, and `_n` if the node is signed."""
-    return _Printer(relation, hint).query(node)
+    return _Printer(relation, hint, stem).query(node)
 
 
 def _list(columns: Iterable[Column]) -> str:
@@ -68,9 +72,10 @@ def _select(node: Node, columns: str, rest: str, weight: str = WEIGHT) -> str:
 
 
 class _Printer:
-    def __init__(self, relation: Relation, hint: Hint) -> None:
+    def __init__(self, relation: Relation, hint: Hint, stem: Stem) -> None:
         self.relation = relation
         self.hint = hint
+        self.stem = stem
         self.uses: Counter[int] = Counter()
         self.shared: dict[int, tuple[str, str]] = {}
         self.lowerings: dict[type, Callable[..., str]] = {
@@ -110,10 +115,11 @@ class _Printer:
 
     def source(self, node: Node, alias: str) -> str:
         """The node as an item of a FROM clause."""
-        if self.uses[id(node)] > 1 and not isinstance(node, Scan | Constant):
+        stem = self.stem(node) or ("shared" if self.uses[id(node)] > 1 else "")
+        if stem and not isinstance(node, Scan | Constant):
             if id(node) not in self.shared:
                 text = self.lower(node)
-                self.shared[id(node)] = (f"shared{len(self.shared)}", text)
+                self.shared[id(node)] = (f"{stem}{len(self.shared)}", text)
             return f"{self.shared[id(node)][0]} AS {alias}"
         return f"({self.lower(node)}) AS {alias}"
 

@@ -11,9 +11,22 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import accumulate, count
 
-from nabla.algebra.expressions import quote
-from nabla.algebra.nodes import At, Constant, Distinct, ExceptAll, Join, Node, Project, Scan, UnionAll
-from nabla.algebra.pretty import JOIN_SIGNS, notation
+from nabla.algebra.expressions import Expr, Named, quote
+from nabla.algebra.formula import JOIN_SIGNS
+from nabla.algebra.nodes import (
+    Aggregate,
+    At,
+    Constant,
+    Distinct,
+    ExceptAll,
+    Filter,
+    Join,
+    Node,
+    Project,
+    Scan,
+    UnionAll,
+)
+from nabla.algebra.pretty import notation
 from nabla.algebra.sql import to_sql
 from nabla.calculus.pair_laws import Operator
 from nabla.calculus.pairs import Pairs
@@ -133,7 +146,26 @@ class _Lines:
             case Project() if _pads(node):
                 signs = ("null × ", "") if node.outputs[0].expr.column is None else ("", " × null")
                 return f"({signs[0]}{self.show(node.input)}{signs[1]})"
-        return notation(node, self.show)
+            case Project():
+                return f"π[{', '.join(_output(o) for o in node.outputs)}]({self.show(node.input)})"
+            case Filter():
+                return f"σ[{_all(node.conjuncts)}]({self.show(node.input)})"
+            case Join():
+                return f"({self.show(node.left)} {JOIN_SIGNS[node.kind]}[{_all(node.on)}] {self.show(node.right)})"
+            case Aggregate():
+                keys = ", ".join(_label(k) for k in node.keys)
+                calls = ", ".join(f"{c} → {c.column.label}" for c in node.calls)
+                return f"γ[{'; '.join(filter(None, (keys, calls)))}]({self.show(node.input)})"
+        return notation(node)
+
+
+def _output(output: Named) -> str:
+    value, name = str(output.expr), output.column.label
+    return name if value == name else f"{value} → {name}"
+
+
+def _all(conjuncts: tuple[Expr, ...]) -> str:
+    return " and ".join(str(c) for c in conjuncts)
 
 
 def _parts(view: Node, found: dict[int, Node]) -> dict[int, Node]:
