@@ -10,6 +10,7 @@ import pytest
 from states import assert_minimal_pair, before_and_after, column, random_state, rows, state, table, tables_read
 
 from nabla.algebra.expressions import Call, Column, Expr, equal
+from nabla.algebra.formula import Writer
 from nabla.algebra.interpreter import evaluate
 from nabla.algebra.nodes import Aggregate, At, Filter, Join, Node, Scan
 from nabla.algebra.pretty import head
@@ -186,8 +187,9 @@ def _crossed(node: Node, points: set[int]) -> list[int]:
 
 
 def test_definition_5_1_projections_are_added_where_a_path_has_none() -> None:
-    text = describe(route(Join(BY_GROUP, S), BOTH)).splitlines()
-    assert text[0] == f"{head(Join(BY_GROUP, S))}   □ passes: × with an operand that does not change"
+    view = Join(BY_GROUP, S)
+    text = describe(route(view, BOTH)).splitlines()
+    assert text[0] == f"{head(Writer(view), view)}   □ passes: × with an operand that does not change"
     assert [line.split("□ ")[1] for line in text if "□ conversion" in line] == [
         "conversion point",
         "conversion point, a projection that was added for it",

@@ -8,7 +8,7 @@ it says why.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import accumulate, count
 
 from nabla.algebra.expressions import Expr, Named, quote
@@ -20,6 +20,7 @@ from nabla.algebra.nodes import (
     Distinct,
     ExceptAll,
     Filter,
+    IntersectAll,
     Join,
     Node,
     Project,
@@ -51,7 +52,13 @@ def pairs_algebra(view: Node, changed: frozenset[str], tables: Tables | None = N
     return "\n".join([*_remarks(view, tables, at), *(f"{name:<{width}} = {_bare(text)}" for name, text in lines)])
 
 
-def pairs_sql(view: Node, changed: frozenset[str], tables: Tables | None = None, at: At = At.OLD) -> str:
+def pairs_sql(
+    view: Node,
+    changed: frozenset[str],
+    tables: Tables | None = None,
+    at: At = At.OLD,
+    write: Callable[[Node], str] = lambda plan: to_sql(plan, lambda scan: quote(scan.table)),
+) -> str:
     """A query for ∇V and one for ΔV. They read the tables, and ∇R and ΔR of each table R that changed."""
     try:
         pair = Pairs(changed, at).of(set_form(view, tables))
@@ -59,7 +66,7 @@ def pairs_sql(view: Node, changed: frozenset[str], tables: Tables | None = None,
         return "\n".join("-- " + line for line in _not_sets(reason).splitlines())
     queries = [f"-- {line}" for line in _remarks(view, tables, at)]
     for what, plan in (("∇V: rows to delete", pair.delete), ("ΔV: rows to insert", pair.insert)):
-        text = to_sql(plan, lambda scan: quote(scan.table)) + ";" if plan is not None else "-- none"
+        text = write(plan) + ";" if plan is not None else "-- none"
         queries += ["", f"-- {what}", text]
     return "\n".join(queries)
 
@@ -137,6 +144,10 @@ class _Lines:
                 return self._body(node.input)
             case ExceptAll():
                 return f"({self.show(node.left)} − {self.show(node.right)})"
+            case IntersectAll():
+                return f"({self.show(node.left)} ∩ {self.show(node.right)})"
+            case UnionAll():
+                return "(" + " + ".join(self.show(member) for member in node.members) + ")"
             case Join(on=(), kind="inner"):
                 return f"({self.show(node.left)} × {self.show(node.right)})"
             case Join() if key := _common_key(node):

@@ -149,7 +149,8 @@ def _forms(steps: tuple[StepNote, ...], subject: Subject) -> tuple[Form, ...]:
     engine = Form("as signed changes", text.SIGNS, tuple(zip(blocks, (s.algebra for s in steps), strict=True)))
     asked = (subject.view, frozenset(subject.sources), subject.tables)
     caption = "∇V is deleted and ΔV inserted"
-    papers = Form("as the papers write it", text.PAIR_SIGNS, ((caption, pairs_algebra(*asked)),), pairs_sql(*asked))
+    queries = pairs_sql(*asked, write=lambda plan: sql_text(plan, lambda scan: scan.table))
+    papers = Form("as the papers write it", text.PAIR_SIGNS, ((caption, pairs_algebra(*asked)),), queries)
     return engine, papers
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from nabla.algebra.formula import MINUS, SUM, Formula, Writer, scan_text
 from nabla.algebra.lines import Page
-from nabla.algebra.nodes import Aggregate, At, Filter, Generate, Join, Node, Project, Scan, Unweigh
+from nabla.algebra.nodes import Aggregate, At, Filter, Generate, Join, Node, Project, Scan, Unweigh, Window
 from nabla.calculus.partials import Partial
-from nabla.calculus.stages import COPIES, COPY, ChangeTable, Stage, Staged, TopRows
+from nabla.calculus.stages import COPIES, COPY, PLACE, ChangeTable, Stage, Staged, TopRows
 from nabla.planner.steps import Build, Finish, Produce, Recompute, Settle, Step, Touch
 
 
@@ -70,6 +70,9 @@ class Formulas:
                 return self._stage_rows(w, node)
             case Unweigh():
                 return self._renewed(w, node)
+            case Window(calls=(only,)) if only.column == PLACE:
+                stored, change = (w.write(member.inputs[0]) for member in node.input.inputs)
+                return w.make("rank", tuple(w.words(o.sql) for o in only.order), w.make(SUM, (), stored, change))
         return None
 
     def _stage_scan(self, w: Writer, scan: Scan) -> Formula:
