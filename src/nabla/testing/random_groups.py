@@ -51,6 +51,15 @@ def _same(argument: Sample) -> Result:
     return Result(argument.expr.type, True, argument.bound, argument.exact)
 
 
+def _bits(argument: Sample) -> Result:
+    """All bits below the highest one of the bound may be set."""
+    return Result(argument.expr.type, True, 2 * argument.bound + 1, True)
+
+
+def _middle(argument: Sample) -> Result:
+    return Result("double", True, argument.bound, False)
+
+
 def _truth(argument: Sample) -> Result:
     return Result("boolean", True, 1.0, True)
 
@@ -71,7 +80,13 @@ _RESULTS: Mapping[str, Callable[[Sample], Result]] = {
     "max": _same,
     "bool_and": _truth,
     "bool_or": _truth,
+    "bit_and": _bits,
+    "bit_or": _bits,
+    "bit_xor": _bits,
+    "median": _middle,
 }
+_COMMON = ("count", "sum", "sum", "avg", "min", "max")
+_MORE = (*("bool_and", "bool_or", "count_if") * 2, "bit_and", "bit_or", "bit_xor", "median")
 _SUMMING = ("sum", "avg")
 
 
@@ -93,7 +108,7 @@ def _call(rng: Random, expressions: Expressions, fresh: Fresh, more: bool) -> tu
         result = _count(Sample(Expr("1", "int", False)))
         arguments = rng.choice(((), (Expr("1", "int", False),)))
         return Call(fresh("n", "bigint", False), "count", arguments, filter=condition), result
-    function = rng.choice(("count", "sum", "sum", "avg", "min", "max") + ("bool_and", "bool_or", "count_if") * more)
+    function = rng.choice(_COMMON * 2 + _MORE * more)
     argument = _argument(rng, expressions, function)
     result = _RESULTS[function](argument)
     distinct = more and function in ("count", "sum", "avg") and rng.random() < 0.4
@@ -106,6 +121,10 @@ def _argument(rng: Random, expressions: Expressions, function: str) -> Sample:
     if function in ("bool_and", "bool_or", "count_if"):
         return expressions.of("boolean", 2)
     depth = rng.choice((0, 0, 1))
+    if function.startswith("bit_"):
+        return expressions.of("int", depth)
+    if function == "median":
+        return expressions.of(rng.choice(NUMBERS), depth)
     if function not in _SUMMING:
         return expressions.any(depth)
     kinds = [kind for kind in expressions.kinds() if kind in NUMBERS] or ["int"]

@@ -20,8 +20,10 @@ from nabla.algebra.expressions import Call, Column, Expr, Named
 from nabla.algebra.nodes import (
     Aggregate,
     Constant,
+    ExceptAll,
     Filter,
     Generate,
+    IntersectAll,
     Join,
     MalformedPlan,
     Node,
@@ -31,7 +33,6 @@ from nabla.algebra.nodes import (
     UnionAll,
     Window,
 )
-
 
 Item = TypeVar("Item")
 Edit = Callable[[], Node]
@@ -141,8 +142,28 @@ def _union(node: UnionAll) -> Iterator[Edit]:
 
 
 def _union_without(node: UnionAll, place: int) -> Node:
-    members = (Project(m, tuple(Named(c, c.ref) for c in _without(m.columns, place))) for m in node.members)
-    return UnionAll(tuple(members), _without(node.output, place))
+    return UnionAll(tuple(_narrowed(m, place) for m in node.members), _without(node.output, place))
+
+
+def _narrowed(node: Node, place: int) -> Node:
+    """The node without one of its columns."""
+    match node:
+        case Project():
+            return Project(node.input, _without(node.outputs, place))
+        case Scan():
+            return replace(node, output=_without(node.output, place), fields=_without(node.fields, place))
+        case Filter():
+            return Filter(_narrowed(node.input, place), node.conjuncts)
+    return Project(node, tuple(Named(c, c.ref) for c in _without(node.columns, place)))
+
+
+def _bag_operator(node: ExceptAll | IntersectAll) -> Iterator[Edit]:
+    for place in _places(node.columns):
+        yield partial(_bag_operator_without, node, place)
+
+
+def _bag_operator_without(node: ExceptAll | IntersectAll, place: int) -> Node:
+    return node.with_inputs(_narrowed(node.left, place), _narrowed(node.right, place))
 
 
 def _aggregate(node: Aggregate) -> Iterator[Edit]:
@@ -186,7 +207,7 @@ def _constant(node: Constant) -> Iterator[Edit]:
 
 def _scan(node: Scan) -> Iterator[Edit]:
     for place in _places(node.output):
-        yield partial(replace, node, output=_without(node.output, place), fields=_without(node.fields, place))
+        yield partial(_narrowed, node, place)
 
 
 def _generate(node: Generate) -> Iterator[Edit]:
@@ -205,6 +226,8 @@ _EDITS: Mapping[type[Node], Callable[[Any], Iterator[Edit]]] = {
     Constant: _constant,
     Scan: _scan,
     Generate: _generate,
+    ExceptAll: _bag_operator,
+    IntersectAll: _bag_operator,
 }
 
 

@@ -23,6 +23,8 @@ from nabla.testing.random_data import Schema, Sizes, Table
 from nabla.testing.random_plans import ALL, CORE, Scenario, random_scenario, reading
 
 BLOCK = 50
+SHRUNK = 3
+"""So many failing cases are made small: most often they have one cause."""
 CASES_OF_A_SEED = 100_000_000
 """The cases of seed S are numbered from S times this: no two seeds share a case."""
 
@@ -30,7 +32,7 @@ CASES_OF_A_SEED = 100_000_000
 def case(number: int) -> Scenario:
     """The random case of a number: small and large ones, over all operators or the common ones alone."""
     rng = Random(number)
-    sizes = Sizes(rows=rng.choice((3, 5, 8, 10)), depth=rng.choice((2, 3, 3, 4, 4, 5)))
+    sizes = Sizes(rows=rng.choice((2, 4, 6, 8)), depth=rng.choice((2, 2, 3, 3, 4)))
     return random_scenario(number, ALL if rng.random() < 0.8 else CORE, sizes)
 
 
@@ -91,7 +93,7 @@ def run(
         progress(total)
         if total.failing:
             break
-    for number, what in total.failing.items():
+    for number, what in list(total.failing.items())[:SHRUNK]:
         total.found.append(Found(number, what, shrunk(case(number))))
     return total
 
@@ -126,7 +128,7 @@ def _kind(what: str | None) -> str | None:
 
 
 def _size(scenario: Scenario) -> int:
-    rows = sum((bag.total() for state in (scenario.database.before, scenario.database.after) for bag in state.values()))
+    rows = sum(bag.total() for state in (scenario.database.before, scenario.database.after) for bag in state.values())
     columns = sum(len(table.columns) for table in scenario.schema)
     return len(json.dumps(to_data(scenario.plan))) + 20 * rows + 20 * columns
 
