@@ -71,7 +71,7 @@ def _wider(argument: Sample, precision: int, scale: int, of_integers: str) -> st
     return "double" if kind.kind == "double" else of_integers
 
 
-_RESULTS: Mapping[str, Callable[[Sample], Result]] = {
+RESULTS: Mapping[str, Callable[[Sample], Result]] = {
     "count": _count,
     "count_if": _count,
     "sum": _sum,
@@ -110,7 +110,7 @@ def _call(rng: Random, expressions: Expressions, fresh: Fresh, more: bool) -> tu
         return Call(fresh("n", "bigint", False), "count", arguments, filter=condition), result
     function = rng.choice(_COMMON * 2 + _MORE * more)
     argument = _argument(rng, expressions, function)
-    result = _RESULTS[function](argument)
+    result = RESULTS[function](argument)
     distinct = more and function in ("count", "sum", "avg") and rng.random() < 0.4
     column = fresh(function, result.type, result.nullable)
     return Call(column, function, (argument.expr,), distinct, condition), result
@@ -130,12 +130,12 @@ def _argument(rng: Random, expressions: Expressions, function: str) -> Sample:
     kinds = [kind for kind in expressions.kinds() if kind in NUMBERS] or ["int"]
     for _ in range(4):
         drawn = expressions.of(rng.choice(kinds), depth)
-        if _summable(drawn):
+        if summable(drawn):
             return drawn
     return expressions.literal("int")
 
 
-def _summable(sample: Sample) -> bool:
+def summable(sample: Sample) -> bool:
     kind = parse_type(sample.expr.type)
     if kind.kind == "decimal":
         return kind.precision <= 24
@@ -211,7 +211,7 @@ def _running(rng: Random, columns: list[Sample], fresh: Fresh) -> tuple[WindowCa
     """An aggregate over a frame; rows are counted only in a total order, or where there is no order at all."""
     function = rng.choice(("sum", "count", "avg", "min", "max"))
     argument = _argument(rng, Expressions(rng, columns), function)
-    result = _RESULTS[function](argument)
+    result = RESULTS[function](argument)
     column = fresh(function, result.type, result.nullable)
     frame = rng.choice(_FRAMES)
     order = () if not frame and rng.random() < 0.5 else _order(rng, columns, total=frame.startswith("ROWS"))

@@ -32,6 +32,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--engine", choices=("both", "interpreter", "spark"), default="both", help="what to test (both)")
     made.add_argument("--seconds", type=float, help="how long to go on in all (60, unless a number is given)")
     made.add_argument("--plans", type=int, help="stop the interpreter engine after so many plans")
+    made.add_argument("--refreshes", type=int, help="stop the Spark engine after so many refreshes of a view")
+    made.add_argument("--views", type=int, default=30, help="views of a lake of the Spark engine (30)")
+    made.add_argument("--batches", type=int, default=10, help="times that a lake is changed and refreshed (10)")
     made.add_argument("--seed", type=int, default=0, help="the same seed makes the same cases (0)")
     made.add_argument("--jobs", type=int, help="processes of the interpreter engine (one a core)")
     made.add_argument("--out", type=Path, help="folder for the scripts of failing cases")
@@ -44,6 +47,8 @@ def main(arguments: list[str] | None = None) -> None:
     report = Report(quiet=asked.json, out=asked.out)
     if asked.engine in ("both", "interpreter"):
         fuzz_plans(asked, report)
+    if asked.engine in ("both", "spark"):
+        fuzz_lakes(asked, report)
     if asked.json:
         sys.stdout.write(json.dumps(report.results) + "\n")
     sys.exit(1 if report.failed else 0)
@@ -107,9 +112,42 @@ def fuzz_plans(asked: argparse.Namespace, report: Report) -> None:
     }
 
 
+def fuzz_lakes(asked: argparse.Namespace, report: Report) -> None:
+    from nabla.engine.session import build_session  # the other engine needs no Spark
+    from nabla.testing.fuzz import lakes
+    from nabla.testing.fuzz.lake_script import lake_script
+
+    budget = _budget(asked, asked.refreshes)
+    findings = lakes.run(
+        build_session("nabla-fuzz"),
+        asked.seed,
+        budget,
+        lambda so_far: report.progress(
+            f"spark: {so_far.lakes} lakes, {so_far.views} views, {_rate(so_far.refreshes, so_far.seconds, 'refreshes')}"
+        ),
+        asked.views,
+        asked.batches,
+    )
+    report.say(f"spark: {findings.lakes} lakes, {findings.views} views, {len(findings.found)} faults")
+    report.say(f"spark: {_rate(findings.refreshes, findings.seconds, 'refreshes')}")
+    for title, counts in (
+        ("modes", findings.modes),
+        ("reasons of full refreshes", findings.reasons),
+        ("texts that are no views", findings.refused),
+        ("seconds", findings.spent),
+    ):
+        report.say(f"{title}: " + (", ".join(f"{name} {n:.4g}" for name, n in counts.most_common()) or "none"))
+    faults = []
+    for found in findings.found:
+        script = lake_script(found.small, found.fault.what, found.fault.view)
+        faults.append(report.fault(f"lake_{found.number}_{found.fault.view}", found.fault.what, script))
+    numbers = {name: getattr(findings, name) for name in ("lakes", "views", "refreshes", "modes", "reasons", "refused")}
+    report.results["spark"] = {**numbers, "seconds": round(findings.seconds, 2), "faults": faults}
+
+
 def _budget(asked: argparse.Namespace, count: int | None) -> Budget:
     """Both engines share the time."""
-    counted = asked.plans is not None
+    counted = asked.plans is not None or asked.refreshes is not None
     seconds = asked.seconds if asked.seconds is not None else None if counted else 60.0
     if seconds is not None and asked.engine == "both":
         seconds /= 2
