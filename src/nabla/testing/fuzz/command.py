@@ -113,15 +113,14 @@ def fuzz_plans(asked: argparse.Namespace, report: Report) -> None:
 
 
 def fuzz_lakes(asked: argparse.Namespace, report: Report) -> None:
-    from nabla.engine.session import build_session  # the other engine needs no Spark
-    from nabla.testing.fuzz import lakes
+    from nabla.testing.fuzz import lakes  # the other engine needs no Spark
     from nabla.testing.fuzz.lake_script import lake_script
 
-    budget = _budget(asked, asked.refreshes)
+    spark = lakes.session()
     findings = lakes.run(
-        build_session("nabla-fuzz"),
+        spark,
         asked.seed,
-        budget,
+        _budget(asked, asked.refreshes),
         lambda so_far: report.progress(
             f"spark: {so_far.lakes} lakes, {so_far.views} views, {_rate(so_far.refreshes, so_far.seconds, 'refreshes')}"
         ),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 
-from sqlglot import exp, parse_one
+from sqlglot import ErrorLevel, exp, parse_one
 from sqlglot.errors import SqlglotError
 
 _CLAUSES = ("where", "having", "group", "order", "limit", "offset", "distinct", "laterals", "with_", "with", "windows")
+_ATOMS = (exp.Column, exp.Literal, exp.Subquery, exp.Boolean, exp.Null)
 _SIMPLE = ("NULL", "1", "true")
 
 Edit = Callable[[exp.Expr], None]
@@ -31,13 +33,17 @@ def smaller_queries(sql: str) -> Iterator[str]:
         return
     for inner in tree.find_all(exp.Select, exp.SetOperation):
         if inner is not tree:
-            yield inner.sql("spark")
+            yield _text(inner)
     for place, node in enumerate(tree.walk()):
         for edit in _edits(node):
             copy = tree.copy()
-            target = next(found for i, found in enumerate(copy.walk()) if i == place)
-            edit(target)
-            yield copy.sql("spark")
+            with suppress(SqlglotError, ValueError):  # a tree that has no text
+                edit(next(found for i, found in enumerate(copy.walk()) if i == place))
+                yield _text(copy)
+
+
+def _text(tree: exp.Expr) -> str:
+    return tree.sql("spark", unsupported_level=ErrorLevel.IGNORE)
 
 
 def _edits(node: exp.Expr) -> Iterator[Edit]:
