@@ -31,7 +31,7 @@ from nabla.testing.random_plans import ALL, random_plan
 from nabla.testing.random_sql import random_query
 from nabla.testing.sql_scope import Field
 
-SIZES = Sizes(rows=8, depth=3, operations=3)
+SIZES = Sizes(rows=8, depth=2, scans=3, operations=3)
 VIEWS = 30
 BATCHES = 10
 SHRUNK = 3
