@@ -211,8 +211,10 @@ def lateral_join(q: Queries, depth: int) -> Query:
     elif form < 0.8:
         made = q.select(_some(q, inner.columns, 2), rest)
     else:
-        terms = _some(q, inner.columns, 2)
-        made = q.select(terms, f"{rest} {total_order(q.rng, terms)} LIMIT 1")
+        made = q.select(_some(q, inner.columns, 2), rest)
+        # By the names of the select list: Spark forgets an order by anything else here, and then any row is right.
+        order = ", ".join(f.name for f in made.fields)
+        made = Query(f"{made.sql} ORDER BY {order} LIMIT 1", made.fields)
     alias = q.fresh("l")
     word, on = q.rng.choice(((", LATERAL", ""), ("JOIN LATERAL", ""), ("LEFT JOIN LATERAL", "ON true")))
     columns = outer.columns + under(alias, made.fields)

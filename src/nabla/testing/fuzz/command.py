@@ -96,6 +96,7 @@ def fuzz_plans(asked: argparse.Namespace, report: Report) -> None:
         _budget(asked, asked.plans),
         asked.jobs,
         lambda so_far: report.progress(f"interpreter: {_rate(so_far.cases, so_far.seconds, 'plans')}"),
+        report.say,
     )
     report.say(f"interpreter: {_rate(findings.cases, findings.seconds, 'plans')}, {len(findings.failing)} failing")
     operators = ", ".join(f"{name} {n}" for name, n in findings.operators.most_common())
@@ -126,6 +127,7 @@ def fuzz_lakes(asked: argparse.Namespace, report: Report) -> None:
         ),
         asked.views,
         asked.batches,
+        report.say,
     )
     report.say(f"spark: {findings.lakes} lakes, {findings.views} views, {len(findings.found)} faults")
     report.say(f"spark: {_rate(findings.refreshes, findings.seconds, 'refreshes')}")

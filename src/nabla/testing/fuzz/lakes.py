@@ -83,6 +83,7 @@ def run(
     progress: Callable[[Findings], None] = lambda _: None,
     views: int = VIEWS,
     batches: int = BATCHES,
+    announce: Callable[[str], None] = lambda _: None,
 ) -> Findings:
     """Lakes of a seed, as many as the budget allows; stops at the first lake that has a fault."""
     findings = Findings()
@@ -99,6 +100,7 @@ def run(
         try:
             faults, case = _Round(spark, number, folder, findings).run(views, batches, advanced)
             for fault in faults[:SHRUNK]:
+                announce(f"{fault.view} of lake {number} fails: {fault.what[:200]}; making it small")
                 findings.found.append(Found(number, fault, shrunk(spark, case, fault, folder)))
         finally:
             shutil.rmtree(folder, ignore_errors=True)

@@ -82,7 +82,11 @@ def run_block(first: int, count: int) -> Findings:
 
 
 def run(
-    seed: int, budget: Budget, jobs: int | None = None, progress: Callable[[Findings], None] = lambda _: None
+    seed: int,
+    budget: Budget,
+    jobs: int | None = None,
+    progress: Callable[[Findings], None] = lambda _: None,
+    announce: Callable[[str], None] = lambda _: None,
 ) -> Findings:
     """Cases of a seed, as many as the budget allows, on all cores; stops at the first block that has failing ones."""
     begun = time.monotonic()
@@ -94,6 +98,7 @@ def run(
         if total.failing:
             break
     for number, what in list(total.failing.items())[:SHRUNK]:
+        announce(f"plan {number} fails: {what[:200]}; making it small")
         total.found.append(Found(number, what, shrunk(case(number))))
     return total
 
