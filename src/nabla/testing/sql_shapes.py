@@ -208,7 +208,9 @@ def lateral_join(q: Queries, depth: int) -> Query:
     form = q.rng.random()
     if form < 0.5:
         made = q.select([aggregate_call(q.rng, inner.columns)], rest)
-    elif form < 0.8:
+    elif (
+        form < 0.8 or s.expr.type != t.expr.type
+    ):  # with a cast here Spark limits all rows, not those of each outer row
         made = q.select(_some(q, inner.columns, 2), rest)
     else:
         made = q.select(_some(q, inner.columns, 2), rest)

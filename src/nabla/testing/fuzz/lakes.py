@@ -66,14 +66,12 @@ class Findings:
 
 
 def session() -> SparkSession:
-    """A Spark for many small queries that never run again: little compiling, and all of it remembered."""
-    return build_session(
-        "nabla-fuzz",
-        {
-            "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()} -XX:TieredStopAtLevel=1",
-            "spark.sql.codegen.cache.maxEntries": "20000",
-        },
+    """A Spark for many small queries that run a few times: little compiling, and room for all of it."""
+    options = (
+        f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()} -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m"
     )
+    settings = {"spark.driver.extraJavaOptions": options, "spark.sql.codegen.cache.maxEntries": "20000"}
+    return build_session("nabla-fuzz", settings)
 
 
 def run(
