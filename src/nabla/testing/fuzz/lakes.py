@@ -39,6 +39,8 @@ SHRUNK = 3
 _CHANGED = 0.7
 _OF_PLANS = 0.2
 """The share of views that are random plans printed as SQL; the others are text as people write it."""
+_LONG, _LONG_ONES = 5, 0.1
+"""Texts that weigh more are rare: their refreshes take most of the time, and find little more."""
 
 
 @dataclass
@@ -150,6 +152,12 @@ class _Round:
         return []
 
     def _text(self, views: list[tuple[str, tuple[Field, ...]]]) -> tuple[str, tuple[Field, ...]]:
+        while True:
+            sql, fields = self._drawn(views)
+            if _weight(sql) <= _LONG or self.rng.random() < _LONG_ONES:
+                return sql, fields
+
+    def _drawn(self, views: list[tuple[str, tuple[Field, ...]]]) -> tuple[str, tuple[Field, ...]]:
         if self.rng.random() > _OF_PLANS:
             query = random_query(self.rng, self.schema, views)
             return query.sql, query.fields
@@ -179,6 +187,11 @@ class _Round:
                 if gone or come:
                     changes.append(Change(table.name, gone, come))
         return changes
+
+
+def _weight(sql: str) -> int:
+    """About how many operators a text has: a common table expression counts wherever it is read."""
+    return sql.count("SELECT") + sql.count("JOIN") + 2 * sql.count("cte_")
 
 
 def _table(scan: Scan) -> str:
