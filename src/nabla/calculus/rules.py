@@ -6,7 +6,7 @@ Every body is its law, transcribed. All operands may change at once.
 from __future__ import annotations
 
 from nabla.algebra.clock import CLOCK, before, reads_clock, timed
-from nabla.algebra.expressions import Expr, Named
+from nabla.algebra.expressions import Column, Expr, Named
 from nabla.algebra.nodes import (
     Aggregate,
     At,
@@ -23,9 +23,10 @@ from nabla.algebra.nodes import (
     Scan,
     TopK,
     UnionAll,
+    Weigh,
     Window,
 )
-from nabla.calculus.delta import Derivation, add, keys_of, negative
+from nabla.calculus.delta import Derivation, add, keys_of, negative, primed
 from nabla.calculus.laws import rule
 from nabla.calculus.restrict import on_columns, restrict
 
@@ -236,8 +237,10 @@ def top_k(q: TopK, c: Derivation) -> Node | None:
 def _by_rows(q: ExceptAll | IntersectAll, c: Derivation) -> Node | None:
     """Recomputed on the rows that occur in dS or dT."""
     columns = tuple(col.name for col in q.columns)
-    changes = [change for part in q.inputs if (change := c.d(part)) is not None]
-    touched = keys_of(UnionAll(tuple(changes), q.columns), columns)
+    weight = Column("weight#", "bigint", False)
+    # Each change with its weights as values: a row that dS inserts and dT deletes must not cancel here.
+    changes = [Weigh(change, weight) for part in q.inputs if (change := c.d(part)) is not None]
+    touched = primed(Aggregate(UnionAll(tuple(changes), (*q.columns, weight)), columns))
 
     def near(state: Node) -> Node:
         names = tuple(col.name for col in state.columns)
