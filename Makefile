@@ -49,7 +49,8 @@ format: setup
 	$(BIN)/ruff format
 
 bench: setup $(VENV)/.bench
-	$(BIN)/python -m nabla.bench
+	$(BIN)/nabla bench small
+	$(BIN)/nabla bench tpch --verify
 
 docs: setup
 	$(BIN)/python -m nabla.calculus.table > docs/operators.md

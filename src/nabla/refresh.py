@@ -144,6 +144,7 @@ class Refresh:
         except PySparkException as error:
             raise self.lake._translated(error, f'refresh of view "{name}"') from None
         report = _report(plan, entry, applied, time.perf_counter() - begun, group)
+        report = replace(report, looked_at=result.looked_at)
         report = _with_sources(report, {s: src.new for s, src in sources.items()}, applied)
         faults.point("refresh.written")
         self._commit(view, plan, result, entry, state, applied, report, sources)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from nabla.cli import show
+from nabla.cli import bench, show
 from nabla.cli.output import out, print_json, reporting, working
 from nabla.cli.places import locate
 
@@ -57,6 +57,9 @@ def _version(value: bool) -> None:
 
         out().print(f"nabla {version('nabla')}")
         raise typer.Exit
+
+
+app.add_typer(bench.app)
 
 
 @app.callback()

@@ -59,6 +59,7 @@ class Lookup:
     held: Held
     stored: Stored
     shown: Shown
+    looked_at: int = 0
     found: dict[str, pa.Table] = field(default_factory=dict)
 
     def reduced(self, node: Node) -> Node:
@@ -128,6 +129,7 @@ class Lookup:
         columns = list(by_name.values())
         shown, left = self.shown(scan, by_name[name], values)
         rows = matching(snapshot, by_name[name], left, columns)
+        self.looked_at += snapshot.rows if len(left) else 0
         if rows is None:
             return None
         rows = pa.concat_tables([shown.select(columns).cast(rows.schema), rows])
