@@ -1,12 +1,13 @@
 # make demo: see it work.  make test: see that it is right.  make check: lint, types, layers.  make bench: measure it.
+# make docs: the pages that are made from the code.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help setup java demo test check format bench clean
+.PHONY: help setup java demo test check format bench docs clean
 
 help:
-	@sed -n '1s/^# //p' Makefile
+	@sed -n '1,2s/^# //p' Makefile
 
 setup: $(VENV)/.dev java
 
@@ -48,7 +49,12 @@ format: setup
 	$(BIN)/ruff format
 
 bench: setup $(VENV)/.bench
-	$(BIN)/python -m nabla.bench
+	$(BIN)/nabla bench small
+	$(BIN)/nabla bench tpch --verify
+
+docs: setup
+	$(BIN)/python -m nabla.calculus.table > docs/operators.md
+	$(BIN)/python scripts/draw-explain
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

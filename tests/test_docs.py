@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from nabla.calculus.table import page as operators_page
+
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 CODE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -32,9 +34,24 @@ def test_the_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest
     exec(compile(code_of(page), str(page), "exec"), {"__name__": "__main__"})
 
 
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_the_drawing_is_what_its_page_draws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`make docs` draws it anew."""
+    monkeypatch.chdir(tmp_path)
+    exec(code_of(ROOT / "docs/explain.md"), {"__name__": "__main__"})
+    assert (tmp_path / "revenue.svg").read_text() == (ROOT / "docs/explain.svg").read_text()
+
+
+def test_the_page_of_operators_is_up_to_date() -> None:
+    """`make docs` writes it anew."""
+    assert (ROOT / "docs/operators.md").read_text(encoding="utf-8") == operators_page()
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_links_lead_somewhere(page: Path) -> None:
-    missing = [link for link in LINK.findall(page.read_text(encoding="utf-8")) if not (page.parent / link).exists()]
+    prose = re.sub(r"^    .*$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE)  # formulas look like links
+    missing = [link for link in LINK.findall(prose) if not (page.parent / link).exists()]
     assert missing == []
 
 

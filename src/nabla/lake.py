@@ -25,13 +25,13 @@ from nabla.engine.frames import Workspace, engine_session
 from nabla.engine.session import build_session, check_session
 from nabla.engine.sources import change_frame, snapshot_frame
 from nabla.errors import NablaError
+from nabla.explaining import explain_view, last_refresh
 from nabla.frontend.catalyst import define
 from nabla.frontend.failures import failed
 from nabla.nested.language import Nested, nested
 from nabla.nested.schema import Schema, check_order
 from nabla.nested.updates import unnest_sql
-from nabla.planner.choose import choose
-from nabla.planner.explain import Explanation, explain
+from nabla.planner.explain import Explanation
 from nabla.planner.steps import Mode, Size
 from nabla.results import Event, History, LakeStatus, RefreshReport, Status, ViewReport
 from nabla.storage import files
@@ -280,17 +280,10 @@ class Lake:
 
     # ------------------------------------------------------------- information
 
-    def explain(self, name: str) -> Explanation:
-        """How a view is defined and kept, and what the next refresh would do. Runs nothing."""
+    def explain(self, name: str, mode: Mode = "auto") -> Explanation:
+        """How a view is defined and kept, and what the next refresh would do. Runs nothing and writes nothing."""
         state = self._log.state()
-        entry = self._entry(name, state, "view")
-        view = load_view(entry.name, entry.definition)
-        refresh = refreshing.Refresh(self, "auto")
-        sources = {s: refresh.source(s, entry, state) for s in view.sources}
-        plan = choose(refreshing.view_facts(refresh, view, entry, sources), view.staged, "auto")
-        last = _last(entry)
-        definition = view.sql or view.nested or "(a DataFrame)"
-        return explain(plan, view.staged, view.plan, definition, view.obstacles, view.notes, last)
+        return explain_view(self, self._entry(name, state, "view"), state, mode)
 
     def verify(self, *names: str) -> None:
         """Recompute every view, or the given ones, from the versions it reflects, and compare as bags.
@@ -322,7 +315,15 @@ class Lake:
         updated = datetime.datetime.fromtimestamp(self._log.table(part).timestamp(part.version) / 1000, datetime.UTC)
         sources = dict(entry.facts.get("sources", {}))
         return Status(
-            entry.name, entry.kind, version, rows, self._stale(entry, state), sources, _last(entry), updated, obstacles
+            entry.name,
+            entry.kind,
+            version,
+            rows,
+            self._stale(entry, state),
+            sources,
+            last_refresh(entry),
+            updated,
+            obstacles,
         )
 
     def _stale(self, entry: Entry, state: LakeState) -> bool:
@@ -605,8 +606,3 @@ def _key(key: str | Sequence[str] | None, shape: StructType, what: str) -> list[
                 remedy=f"Use {', '.join(shape.names)}.",
             )
     return keys
-
-
-def _last(entry: Entry) -> str:
-    last = entry.facts.get("last")
-    return f"{last['mode']}: {last['reason']}" if last else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import threading
 import time
 import uuid
@@ -13,10 +14,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
+from pyspark.sql.types import StructType
 
 from nabla.algebra.clock import Instant, Moments, stored_instant
-from nabla.algebra.nodes import At
-from nabla.engine import types
+from nabla.algebra.nodes import At, Join
+from nabla.engine import lookup, types
 from nabla.engine.apply import (
     Applied,
     apply_change,
@@ -36,6 +38,8 @@ from nabla.results import RefreshReport, ViewReport
 from nabla.storage import faults, files
 from nabla.storage.catalog import Entry, LakeState, Part
 from nabla.storage.files import DataFile
+from nabla.storage.key_counts import key_counts, make_key_counts
+from nabla.storage.names import safe
 from nabla.storage.table import Snapshot, StoredTable
 from nabla.views import View, load_view
 
@@ -140,6 +144,7 @@ class Refresh:
         except PySparkException as error:
             raise self.lake._translated(error, f'refresh of view "{name}"') from None
         report = _report(plan, entry, applied, time.perf_counter() - begun, group)
+        report = replace(report, looked_at=result.looked_at)
         report = _with_sources(report, {s: src.new for s, src in sources.items()}, applied)
         faults.point("refresh.written")
         self._commit(view, plan, result, entry, state, applied, report, sources)
@@ -166,10 +171,10 @@ class Refresh:
     def _execute(self, view: View, plan: Plan, sources: Mapping[str, Source], entry: Entry) -> Result:
         if view.opaque:
             return run_opaque(self.lake, view, plan, sources)
-        relations = Relations(sources, self._states(view, entry), self.moments(entry))
+        relations = Relations(sources, self.states(view, entry), self.moments(entry))
         return Execution(Sessions(self.workspace, self.lake._shared), relations, plan, view.schema).run()
 
-    def _states(self, view: View, entry: Entry) -> dict[str, Snapshot]:
+    def states(self, view: View, entry: Entry) -> dict[str, Snapshot]:
         return {
             stage.state_table: _snapshot(self.lake, entry.parts[stage.table])
             for stage in view.staged.stages
@@ -238,7 +243,27 @@ def make_source(lake: Lake, name: str, state: LakeState, old: int, new: int) -> 
     entry = state.entries[name]
     table = lake._log.table(entry.parts["data"])
     feed = _snapshot(lake, entry.parts["feed"]) if entry.kind == "view" else None
-    return Source(name, lake._columns(entry), table, old, new, feed)
+    return Source(name, lake._columns(entry), table, old, new, feed, _counted(entry))
+
+
+def _counted(entry: Entry) -> frozenset[str]:
+    """The stored columns of a table of the lake that are declared to be keys or foreign keys: joins will look them up."""
+    if entry.kind != "table":
+        return frozenset()
+    names = StructType.fromJson(json.loads(entry.definition["schema"])).names
+    declared = {*(entry.definition["key"] or ())[:1], *(entry.definition["foreign_keys"] or {})}
+    return frozenset(stored for name, stored in zip(names, safe(names), strict=True) if name in declared)
+
+
+def count_keys(view: View, sources: Mapping[str, Source]) -> None:
+    """Counts the keys of large tables that the view joins, so that refreshes need not look up what the change shows."""
+    if not any(isinstance(node, Join) for node in view.plan.walk()):
+        return
+    for source in sources.values():
+        if source.after.rows >= lookup.SMALLEST:
+            for column in source.counted:
+                if key_counts(source.table, column, source.new) is None:
+                    make_key_counts(source.table, column, source.after)
 
 
 def clock_moved(refresh: Refresh, view: View, entry: Entry) -> bool:
@@ -392,6 +417,7 @@ def build(lake: Lake, view: View, entry: Entry | None) -> tuple[Entry, ViewRepor
         parts["feed"] = _new_part(lake, f"{view.name}_feed", Rows(feed_schema(view.schema)))
         for stage in view.staged.stages:
             parts[stage.table] = _new_part(lake, f"{view.name}_state", result.states[stage.table])
+    count_keys(view, sources)
     rows = _snapshot(lake, parts["data"]).rows
     seconds = round(time.perf_counter() - begun, 4)
     versions = {name: source.new for name, source in sources.items()}

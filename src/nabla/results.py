@@ -98,6 +98,8 @@ class ViewReport(_Record):
     jobs: int = 0
     estimates: dict[str, float] = field(default_factory=dict)
     job_group: str = ""
+    looked_at: int = 0
+    """Rows that the driver looked through for those that the change can join, beside what Spark read."""
 
 
 class RefreshReport(_Table[ViewReport]):

@@ -64,6 +64,8 @@ QUERIES = {
     "scalar beside an aggregate": "SELECT b, sum(c) / (SELECT count(*) FROM u) AS s FROM t GROUP BY b",
     "correlated scalar": "SELECT a, (SELECT max(e) FROM u WHERE u.a = t.a) AS m FROM t",
     "correlated count": "SELECT a, (SELECT count(*) FROM u WHERE u.a = t.a) AS n FROM t",
+    "correlated count_if": "SELECT a, (SELECT count_if(e > 'a') FROM u WHERE u.a = t.a) AS n FROM t",
+    "correlated regr_count": "SELECT a, (SELECT regr_count(u.a, u.a) FROM u WHERE u.a = t.a) AS n FROM t",
     "correlated scalar in nvl": "SELECT a, nvl((SELECT sum(u.a) FROM u WHERE u.a = t.a), 0) AS s FROM t",
     "correlated nvl of a count": "SELECT a, (SELECT nvl(count(*), 7) FROM u WHERE u.a = t.a) AS n FROM t",
     "correlated single row": "SELECT a, (SELECT v FROM k WHERE id = t.a) AS v FROM t",

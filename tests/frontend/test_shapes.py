@@ -134,6 +134,7 @@ def test_conjuncts_are_split(spark, lake):
             "SELECT s.start, count(*) AS n FROM (SELECT session_window(ts, '1 day') AS s FROM wide) GROUP BY s",
             "session_window",
         ),
+        ("SELECT t.a, s.e FROM t, LATERAL (SELECT e FROM u WHERE u.a = t.a LIMIT 1) s", "LIMIT without ORDER BY"),
     ],
 )
 def test_what_the_algebra_cannot_say_is_kept_as_sql_with_the_reason(spark, lake, sql, what):

@@ -42,7 +42,10 @@ def test_random_views_stay_exact_and_minimal(
     schema = random_schema(rng, DEFAULT)
     database = random_database(rng, schema, DEFAULT)
     for table in schema:
-        lake.create_table(table.name, schema=table.ddl, data=list(database.old(table.name).elements()))
+        # Declared keys that do not hold: nothing may depend on them.
+        keys = [c.name for c in table.columns if c.type in ("int", "bigint", "date")] if smallest == 0 else []
+        rows = list(database.old(table.name).elements())
+        lake.create_table(table.name, schema=table.ddl, data=rows, key=keys[0] if keys else None)
     views = 6
     for i in range(views):
         try:

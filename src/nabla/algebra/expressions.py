@@ -9,7 +9,7 @@ something of the other. Columns are written in backticks and every column of a q
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -185,10 +185,20 @@ def equal(left: Expr, right: Expr, null_safe: bool = False) -> Expr:
     return Expr(sql, "boolean", nullable, left.deterministic and right.deterministic, (left, right), null_safe)
 
 
-def readable(sql: str) -> str:
-    """The text for people: `amount#12` without backticks and number."""
+def in_words(sql: str, name: Callable[[str], str]) -> str:
+    """The text with its columns, backticks and all, replaced by what `name` calls them."""
 
     def plain(match: re.Match[str]) -> str:
-        return match[0] if match["text"] else match["name"].replace("``", "`").rsplit("#", 1)[0]
+        return match[0] if match["text"] else name(match["name"].replace("``", "`"))
 
     return _TOKEN.sub(plain, sql)
+
+
+def quoted_names(sql: str) -> list[str]:
+    """The names in backticks, each once, in the order of the text."""
+    return list(dict.fromkeys(m["name"].replace("``", "`") for m in _TOKEN.finditer(sql) if m["name"]))
+
+
+def readable(sql: str) -> str:
+    """The text for people: `amount#12` without backticks and number."""
+    return in_words(sql, lambda name: name.rsplit("#", 1)[0])

@@ -36,7 +36,7 @@ class Node:
     def columns(self) -> tuple[Column, ...]:
         raise MalformedPlan(f"{type(self).__name__} does not say what its columns are")
 
-    @property
+    @cached_property
     def inputs(self) -> tuple[Node, ...]:
         return tuple(value for f in fields(self) if isinstance(value := getattr(self, f.name), Node))
 
@@ -197,7 +197,7 @@ class UnionAll(Node):
                 raise MalformedPlan(f"Union of {len(self.output)} columns has a member of {len(member.columns)}")
         self._check_distinct_names()
 
-    @property
+    @cached_property
     def inputs(self) -> tuple[Node, ...]:
         return self.members
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from nabla.algebra.expressions import Column, readable
+from nabla.algebra.expressions import Column, Expr
+from nabla.algebra.formula import JOIN_SIGNS, Writer, scan_text
+from nabla.algebra.lines import Page
 from nabla.algebra.nodes import (
     Aggregate,
-    At,
     Consolidate,
     Constant,
     Distinct,
@@ -28,99 +29,75 @@ from nabla.algebra.nodes import (
     Window,
 )
 
-_JOIN_SIGNS = {"inner": "⋈", "left": "⟕", "right": "⟖", "full": "⟗", "semi": "⋉", "anti": "▷"}
-_AT = {At.OLD: "₀", At.NEW: "", At.DELTA: ""}
-
 
 def _labels(columns: tuple[Column, ...]) -> str:
     return ", ".join(c.label for c in columns)
 
 
-def _projected(node: Project) -> str:
-    return ", ".join(
-        o.column.label if readable(o.expr.sql) == o.column.label else f"{o.expr} → {o.column.label}"
-        for o in node.outputs
-    )
+def _projected(w: Writer, node: Project) -> str:
+    values = [(w.words(o.expr.sql), o.column.label) for o in node.outputs]
+    return ", ".join(name if value.rpartition(".")[2] == name else f"{value} → {name}" for value, name in values)
 
 
-def _and(parts: tuple[object, ...]) -> str:
-    return " and ".join(str(p) for p in parts)
-
-
-def _aggregated(node: Aggregate) -> str:
+def _aggregated(w: Writer, node: Aggregate) -> str:
     keys = ", ".join(node.column(k).label for k in node.keys)
-    calls = ", ".join(f"{c} → {c.column.label}" for c in node.calls)
-    return "; ".join(part for part in (keys, calls) if part)
+    calls = ", ".join(f"{w.words(c.sql)} → {c.column.label}" for c in node.calls)
+    return "; ".join(part for part in (f"by {keys}" if keys else "", calls) if part)
 
 
-def _scanned(node: Scan) -> str:
-    return f"{'d' if node.at is At.DELTA else ''}{node.table}{_AT[node.at]}"
+def _top(w: Writer, node: TopK) -> str:
+    most = f"top {node.limit}" if node.limit is not None else "all"
+    after = f" after {node.offset}" if node.offset else ""
+    return f"{most}{after} by {', '.join(w.words(o.sql) for o in node.order) or 'nothing'}"
+
+
+def _conditions(w: Writer, conjuncts: tuple[Expr, ...]) -> str:
+    return " and ".join(w.conditions(conjuncts))
 
 
 _HEADS: dict[type, Callable[..., str]] = {
-    Scan: lambda n: f"scan {_scanned(n)} ({_labels(n.output)})",
-    Constant: lambda n: f"{len(n.rows)} constant rows ({_labels(n.output)})",
-    Filter: lambda n: f"filter {_and(n.conjuncts)}",
-    Project: lambda n: f"project {_projected(n)}",
-    Join: lambda n: f"{n.kind} join {_JOIN_SIGNS[n.kind]} {_and(n.on) or 'all pairs'}",
-    UnionAll: lambda n: "union all",
-    Negate: lambda n: "negate",
-    Weigh: lambda n: f"weigh as {n.weight.label}",
-    Unweigh: lambda n: f"unweigh {n.weight}",
-    Consolidate: lambda n: "consolidate",
-    Distinct: lambda n: "distinct",
-    Aggregate: lambda n: f"aggregate by {_aggregated(n)}" if n.keys else f"aggregate {_aggregated(n)}",
-    Window: lambda n: f"window {', '.join(readable(c.over(n.partition)) for c in n.calls)}",
-    TopK: lambda n: f"top {n.limit} offset {n.offset} by {', '.join(str(o) for o in n.order) or 'nothing'}",
-    ExceptAll: lambda n: "except all",
-    IntersectAll: lambda n: "intersect all",
-    Generate: lambda n: f"generate {n.generator} → {_labels(n.output)}",
-    Opaque: lambda n: f"query {n.sql}",
+    Scan: lambda w, n: f"scan {scan_text(w.table(n), n.at)} ({_labels(n.output)})",
+    Constant: lambda w, n: f"{len(n.rows)} constant rows ({_labels(n.output)})",
+    Filter: lambda w, n: f"filter {_conditions(w, n.conjuncts)}",
+    Project: lambda w, n: f"project {_projected(w, n)}",
+    Join: lambda w, n: f"{n.kind} join {JOIN_SIGNS[n.kind]} {_conditions(w, n.on) or 'all pairs'}",
+    UnionAll: lambda w, n: "union all",
+    Negate: lambda w, n: "negate",
+    Weigh: lambda w, n: f"weigh as {n.weight.label}",
+    Unweigh: lambda w, n: f"unweigh {n.weight}",
+    Consolidate: lambda w, n: "consolidate",
+    Distinct: lambda w, n: "distinct",
+    Aggregate: lambda w, n: f"aggregate {_aggregated(w, n)}",
+    Window: lambda w, n: f"window {', '.join(w.words(c.over(n.partition)) for c in n.calls)}",
+    TopK: _top,
+    ExceptAll: lambda w, n: "except all",
+    IntersectAll: lambda w, n: "intersect all",
+    Generate: lambda w, n: f"generate {w.words(n.generator.sql)} → {_labels(n.output)}",
+    Opaque: lambda w, n: f"query {n.sql}",
 }
 
 
-def head(node: Node) -> str:
-    """One line for one node."""
-    return _HEADS[type(node)](node)
+def head(writer: Writer, node: Node) -> str:
+    """One line for one node of the writer's tree."""
+    return _HEADS[type(node)](writer, node)
 
 
-def tree(node: Node, remark: Callable[[Node], str] = lambda node: "") -> str:
+def tree(root: Node, remark: Callable[[Node], str] = lambda node: "") -> str:
     """The plan as an indented tree; `remark` may add something to a line."""
+    writer = Writer(root)
     lines: list[str] = []
 
     def visit(node: Node, indent: str, branch: str) -> None:
         note = remark(node)
-        lines.append(f"{indent}{branch}{head(node)}{'   ' + note if note else ''}")
+        lines.append(f"{indent}{branch}{head(writer, node)}{'   ' + note if note else ''}")
         below = indent + ("" if not branch else "│  " if branch == "├─ " else "   ")
         for i, part in enumerate(node.inputs):
             visit(part, below, "└─ " if i == len(node.inputs) - 1 else "├─ ")
 
-    visit(node, "", "")
+    visit(root, "", "")
     return "\n".join(lines)
-
-
-_NOTATION: dict[type, Callable[..., str]] = {
-    Scan: _scanned,
-    Constant: lambda n: "{" + ", ".join("(" + ", ".join(v.sql for v in row) + ")" for row in n.rows) + "}",
-    Filter: lambda n: f"σ[{_and(n.conjuncts)}]({notation(n.input)})",
-    Project: lambda n: f"π[{_projected(n)}]({notation(n.input)})",
-    Join: lambda n: f"({notation(n.left)} {_JOIN_SIGNS[n.kind]}[{_and(n.on)}] {notation(n.right)})",
-    UnionAll: lambda n: "(" + " + ".join(notation(m) for m in n.members) + ")",
-    Negate: lambda n: f"−{notation(n.input)}",
-    Weigh: lambda n: f"weigh[{n.weight.label}]({notation(n.input)})",
-    Unweigh: lambda n: f"unweigh[{n.weight}]({notation(n.input)})",
-    Consolidate: lambda n: notation(n.input),
-    Distinct: lambda n: f"δ({notation(n.input)})",
-    Aggregate: lambda n: f"γ[{_aggregated(n)}]({notation(n.input)})",
-    Window: lambda n: f"ω[{', '.join(readable(c.over(n.partition)) for c in n.calls)}]({notation(n.input)})",
-    TopK: lambda n: f"τ[{n.limit}; {', '.join(str(o) for o in n.order)}]({notation(n.input)})",
-    ExceptAll: lambda n: f"({notation(n.left)} ∸ {notation(n.right)})",
-    IntersectAll: lambda n: f"({notation(n.left)} ∩ {notation(n.right)})",
-    Generate: lambda n: f"μ[{n.generator}]({notation(n.input)})",
-    Opaque: lambda n: f"query({n.sql})",
-}
 
 
 def notation(node: Node) -> str:
     """One line in the notation of the papers; ₀ marks an old state, d a change."""
-    return _NOTATION[type(node)](node)
+    return Page().text(Writer(node).write(node))

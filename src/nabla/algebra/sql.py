@@ -53,9 +53,13 @@ _JOIN_WORDS = {
 }
 
 
-def to_sql(node: Node, relation: Relation, hint: Hint = lambda join: None) -> str:
+Stem = Callable[[Node], str]
+"""What a node's common table expression is called, less a number; empty where it needs none."""
+
+
+def to_sql(node: Node, relation: Relation, hint: Hint = lambda join: None, stem: Stem = lambda node: "") -> str:
     """The whole tree as one query; its columns are node.columns, and `_n` if the node is signed."""
-    return _Printer(relation, hint).query(node)
+    return _Printer(relation, hint, stem).query(node)
 
 
 def _list(columns: Iterable[Column]) -> str:
@@ -68,9 +72,10 @@ def _select(node: Node, columns: str, rest: str, weight: str = WEIGHT) -> str:
 
 
 class _Printer:
-    def __init__(self, relation: Relation, hint: Hint) -> None:
+    def __init__(self, relation: Relation, hint: Hint, stem: Stem) -> None:
         self.relation = relation
         self.hint = hint
+        self.stem = stem
         self.uses: Counter[int] = Counter()
         self.shared: dict[int, tuple[str, str]] = {}
         self.lowerings: dict[type, Callable[..., str]] = {
@@ -110,10 +115,11 @@ class _Printer:
 
     def source(self, node: Node, alias: str) -> str:
         """The node as an item of a FROM clause."""
-        if self.uses[id(node)] > 1 and not isinstance(node, Scan | Constant):
+        stem = self.stem(node) or ("shared" if self.uses[id(node)] > 1 else "")
+        if stem and not isinstance(node, Scan | Constant):
             if id(node) not in self.shared:
                 text = self.lower(node)
-                self.shared[id(node)] = (f"shared{len(self.shared)}", text)
+                self.shared[id(node)] = (f"{stem}{len(self.shared)}", text)
             return f"{self.shared[id(node)][0]} AS {alias}"
         return f"({self.lower(node)}) AS {alias}"
 
@@ -189,7 +195,7 @@ class _Printer:
         return _select(node, columns, f"FROM {self.source(node.input, 's')} {group}HAVING {test}", weight)
 
     def distinct(self, node: Distinct) -> str:
-        return f"SELECT DISTINCT {_list(node.columns)} FROM {self.source(node.input, 's')}"
+        return f"SELECT DISTINCT {_list(node.columns) or '1 AS _'} FROM {self.source(node.input, 's')}"
 
     def aggregate(self, node: Aggregate) -> str:
         columns = [quote(k) for k in node.keys] + [f"{c.sql} AS {quote(c.column.name)}" for c in node.calls]
@@ -211,9 +217,8 @@ class _Printer:
 
     def bag_operator(self, node: ExceptAll | IntersectAll, word: str) -> str:
         left, right = self.source(node.left, "s"), self.source(node.right, "s")
-        return (
-            f"(SELECT {_list(node.left.columns)} FROM {left}) {word} (SELECT {_list(node.right.columns)} FROM {right})"
-        )
+        columns, others = (_list(side.columns) or "1 AS _" for side in node.inputs)
+        return f"(SELECT {columns} FROM {left}) {word} (SELECT {others} FROM {right})"
 
     def except_all(self, node: ExceptAll) -> str:
         return self.bag_operator(node, "EXCEPT ALL")

@@ -7,63 +7,70 @@ import shutil
 import statistics
 import time
 import uuid
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from nabla.engine.metrics import work_of
+from nabla.engine.metrics import Work, work_of
 from nabla.lake import Lake
+from nabla.planner.steps import Mode
 from nabla.results import text_table
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """One view in one round. `ratio` is what a recompute takes over what the refresh took."""
+    """One view in one round: refreshed in the mode that was `asked` for, and recomputed. `change` is in percent."""
 
     view: str
-    round: int
+    change: float
+    asked: str
     mode: str
     refresh_seconds: float
     recompute_seconds: float
     jobs: int
     rows_read: int
     recompute_rows_read: int
+    bytes_read: int
+    recompute_bytes_read: int
+    bytes_written: int
     inserted: int
     deleted: int
 
-    @property
-    def ratio(self) -> float:
-        return self.recompute_seconds / self.refresh_seconds
 
-
-def recompute(lake: Lake, sql: str, folder: Path) -> tuple[float, int]:
-    """Plain Spark: the query over the current tables, written as Parquet. Seconds and rows read."""
+def recompute(lake: Lake, sql: str, folder: Path) -> tuple[float, Work]:
+    """Plain Spark: the query over the current tables, written as Parquet."""
     spark = lake.spark
     group = f"recompute-{uuid.uuid4().hex[:8]}"
     spark.sparkContext.setJobGroup(group, "recompute")
     begun = time.perf_counter()
     spark.sql(sql).write.mode("overwrite").parquet(str(folder))
     seconds = time.perf_counter() - begun
-    return seconds, work_of(spark, group).rows_read
+    return seconds, work_of(spark, group)
 
 
-def measure_round(lake: Lake, views: dict[str, str], number: int, scratch: Path, mode: str) -> list[Measurement]:
-    """Every view refreshed by itself and then recomputed by plain Spark."""
+def measure_round(
+    lake: Lake, views: Mapping[str, str], change: float, scratch: Path, mode: Mode, known: Mapping[str, float]
+) -> list[Measurement]:
+    """Every view refreshed by itself and then recomputed by plain Spark, unless that took long and is `known`."""
     found = []
     for name, sql in views.items():
-        report = lake.refresh(name, mode=mode)[name]  # type: ignore[arg-type]
+        report = lake.refresh(name, mode=mode)[name]
         work = work_of(lake.spark, report.job_group)
-        seconds, rows = recompute(lake, sql, scratch / name)
+        seconds, again = (known[name], Work(0, 0, 0, 0)) if name in known else recompute(lake, sql, scratch / name)
         found.append(
             Measurement(
                 name,
-                number,
+                change,
+                mode,
                 report.mode,
                 report.seconds,
                 seconds,
                 work.jobs,
-                work.rows_read,
-                rows,
+                work.rows_read + report.looked_at,
+                again.rows_read,
+                work.bytes_read,
+                again.bytes_read,
+                work.bytes_written,
                 report.inserted,
                 report.deleted,
             )
@@ -74,7 +81,8 @@ def measure_round(lake: Lake, views: dict[str, str], number: int, scratch: Path,
 
 @dataclass(frozen=True)
 class Summary:
-    """A view over all rounds: medians, so that one disturbed round does not decide."""
+    """A view over all rounds of one kind: medians, so that one disturbed round does not decide. `ratio` is what a
+    recompute takes over what the refresh took."""
 
     view: str
     mode: str
@@ -84,20 +92,23 @@ class Summary:
     jobs: int
     rows_read: int
     recompute_rows_read: int
+    change: float
+    asked: str
 
 
 def summarize(measurements: Sequence[Measurement]) -> list[Summary]:
     summaries = []
-    for view in dict.fromkeys(m.view for m in measurements):
-        mine = [m for m in measurements if m.view == view]
+    for view, change, asked in dict.fromkeys((m.view, m.change, m.asked) for m in measurements):
+        mine = [m for m in measurements if (m.view, m.change, m.asked) == (view, change, asked)]
 
         def median(value: Callable[[Measurement], float], of: Sequence[Measurement] = mine) -> float:
             return statistics.median(value(m) for m in of)
 
         refresh, full = median(lambda m: m.refresh_seconds), median(lambda m: m.recompute_seconds)
         modes = "/".join(dict.fromkeys(m.mode for m in mine))
-        rows = (int(median(lambda m: m.rows_read)), int(median(lambda m: m.recompute_rows_read)))
-        summaries.append(Summary(view, modes, refresh, full, full / refresh, int(median(lambda m: m.jobs)), *rows))
+        rows = (int(median(lambda m: m.rows_read)), int(max(m.recompute_rows_read for m in mine)))
+        jobs = int(median(lambda m: m.jobs))
+        summaries.append(Summary(view, modes, refresh, full, full / refresh, jobs, *rows, change, asked))
     return summaries
 
 
@@ -106,10 +117,16 @@ def geometric_mean(values: Sequence[float]) -> float:
 
 
 def table(summaries: Sequence[Summary]) -> str:
+    """One table for each size of change and mode."""
     headings = ("view", "mode", "refresh s", "recompute s", "ratio", "jobs", "rows read", "recompute reads")
-    rows = [list(asdict(s).values()) for s in summaries]
-    mean = geometric_mean([s.ratio for s in summaries])
-    return (
-        text_table(headings, rows)
-        + f"\ngeometric mean of the ratios: {mean:.2f}, worst {min(s.ratio for s in summaries):.2f}"
-    )
+    texts = []
+    for change, asked in dict.fromkeys((s.change, s.asked) for s in summaries):
+        mine = [s for s in summaries if (s.change, s.asked) == (change, asked)]
+        rows = [list(vars(s).values())[: len(headings)] for s in mine]
+        mean, worst = geometric_mean([s.ratio for s in mine]), min(mine, key=lambda s: s.ratio)
+        texts.append(
+            f"{change:g} % of the orders and their lines changed, mode {asked}\n"
+            + text_table(headings, rows)
+            + f"\ngeometric mean of the ratios: {mean:.2f}, worst {worst.ratio:.2f} ({worst.view})"
+        )
+    return "\n\n".join(texts)

@@ -7,8 +7,9 @@ import subprocess
 import sys
 from importlib.resources import files
 from pathlib import Path
+from typing import Literal
 
-from pyspark.sql import DataFrame
+import pyarrow as pa
 from pyspark.sql import functions as F
 
 from nabla.errors import NablaError
@@ -67,26 +68,48 @@ def load(lake: Lake, data: Path) -> None:
         lake.create_table(table, data=frame, key=key, foreign_keys=FOREIGN.get(table))
 
 
-def change_orders(lake: Lake, share: float, number: int) -> tuple[int, int]:
-    """A round of changes in one transaction: a share of the orders goes with its lines, as many new ones come.
+Kind = Literal["mixed", "insert", "delete"]
+Place = Literal["scattered", "recent"]
 
-    Gives the number of orders and of lines changed. The orders are scattered over the table.
+
+def change_orders(
+    lake: Lake, share: float, number: int, kind: Kind = "mixed", place: Place = "scattered"
+) -> tuple[int, int]:
+    """A round of changes in one transaction: a share of the orders goes with its lines, or new ones come, or half of each.
+
+    The orders that go are scattered over the table, or the ones with the highest keys. Gives the number of orders and of
+    lines changed.
     """
-    parts = max(2, round(2 / share))
-    chosen = f"pmod(hash({{key}}, {number}), {parts}) = 0"
-    copied = f"pmod(hash({{key}}, {number}), {parts}) = 1"
-    top = lake.read("orders").agg(F.max("o_orderkey")).first()
-    assert top is not None
-    shift = F.lit(int(top[0]))
-    orders = _moved(lake.read("orders").where(copied.format(key="o_orderkey")), "o_orderkey", shift)
-    lines = _moved(lake.read("lineitem").where(copied.format(key="l_orderkey")), "l_orderkey", shift)
-    new_orders, new_lines = orders.toArrow(), lines.toArrow()
+    bounds = lake.read("orders").agg(F.min("o_orderkey"), F.max("o_orderkey")).first()
+    assert bounds is not None
+    low, high = int(bounds[0]), int(bounds[1])
+    each = share / 2 if kind == "mixed" else share
+    gone, copied = _chosen(each, number, place, low, high)
+    new: dict[str, pa.Table] = {}
+    if kind != "delete":
+        for table, key in (("orders", "o_orderkey"), ("lineitem", "l_orderkey")):
+            rows = lake.read(table).where(copied.format(key=key))
+            new[table] = rows.withColumn(key, F.col(key) + F.lit(high)).toArrow()
     with lake.transaction() as tx:
-        tx.delete("orders", where=chosen.format(key="o_orderkey"))
-        tx.delete("lineitem", where=chosen.format(key="l_orderkey"))
-        tx.insert("orders", new_orders)
-        tx.insert("lineitem", new_lines)
+        if kind != "insert":
+            tx.delete("orders", where=gone.format(key="o_orderkey"))
+            tx.delete("lineitem", where=gone.format(key="l_orderkey"))
+        for table, rows in new.items():
+            tx.insert(table, rows)
     return _changed(lake, "orders"), _changed(lake, "lineitem")
+
+
+def _chosen(share: float, number: int, place: Place, low: int, high: int) -> tuple[str, str]:
+    """Conditions for the orders that go and for those that are copied: disjoint where there are enough of them."""
+    if place == "recent":
+        span = max(1, round((high - low) * share))
+        return f"{{key}} > {high - span}", f"{{key}} > {high - 2 * span} AND {{key}} <= {high - span}"
+    if share >= 1:
+        return "true", "true"
+    parts = 1_000_000
+    most = round(parts * share)
+    place_of = f"pmod(hash({{key}}, {number}), {parts})"
+    return f"{place_of} < {most}", f"{place_of} >= {min(most, parts - most)} AND {place_of} < {min(2 * most, parts)}"
 
 
 def update_parties(lake: Lake, share: float, number: int) -> None:
@@ -118,10 +141,6 @@ def update_parties(lake: Lake, share: float, number: int) -> None:
             },
             where=f"pmod(hash(p_partkey, {number}), {parts}) = 0",
         )
-
-
-def _moved(rows: DataFrame, key: str, shift: object) -> DataFrame:
-    return rows.withColumn(key, F.col(key) + shift)  # type: ignore[operator]
 
 
 def _changed(lake: Lake, table: str) -> int:

@@ -20,10 +20,13 @@ Derive = Callable[..., "Node | None"]
 
 @dataclass(frozen=True)
 class Law:
+    """`sql` is what the operator is in a query."""
+
     name: str
     operator: type[Node]
     law: str
     source: str
+    sql: str
     derive: Derive
 
 
@@ -32,12 +35,12 @@ _BY_OPERATOR: dict[type[Node], list[tuple[Law, Callable[[Node], bool]]]] = {}
 
 
 def rule(
-    operator: type[Node], law: str, source: str, when: Callable[..., bool] = lambda q: True
+    operator: type[Node], law: str, source: str, sql: str, when: Callable[..., bool] = lambda q: True
 ) -> Callable[[Derive], Derive]:
     """Registers a function (q, d) -> d(q) as the law of an operator, or of those of its forms that `when` accepts."""
 
     def register(derive: Derive) -> Derive:
-        entry = Law(derive.__name__, operator, law, source, derive)
+        entry = Law(derive.__name__, operator, law, source, sql, derive)
         if entry.name in LAWS:
             raise ValueError(f"two laws are called {entry.name}")
         LAWS[entry.name] = entry

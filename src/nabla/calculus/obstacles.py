@@ -5,6 +5,7 @@ Silent fallback is a bug: a view that recomputes has at least one obstacle, and 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -28,6 +29,10 @@ from nabla.algebra.nodes import (
 from nabla.calculus import rules as rules  # registers the laws
 from nabla.calculus.laws import law_of
 
+_SAID = re.compile(r"(?P<what>.*?)(?: \((?P<place>line \d+[^()]*)\))?", re.DOTALL)
+"""What a front end says about a query: an operator, and its place if that is known."""
+_RECOMPUTED = "Every refresh recomputes the view and compares; write this part differently to have it maintained."
+
 
 @dataclass(frozen=True)
 class Obstacle:
@@ -46,15 +51,8 @@ def obstacles(plan: Node) -> tuple[Obstacle, ...]:
     for node in plan.walk():
         for obstacle in _of_node(node):
             found.setdefault(str(obstacle), obstacle)
-    for column in plan.columns:
-        if not comparable(column.type):
-            obstacle = Obstacle(
-                "NABLA_NOT_COMPARABLE",
-                f'column "{column.label}" has type {column.type}, whose values Spark cannot compare',
-                "output of the view",
-                "Turn it into an array of its entries, or leave it out.",
-            )
-            found.setdefault(str(obstacle), obstacle)
+    for obstacle in _not_comparable(plan, "output of the view"):
+        found.setdefault(str(obstacle), obstacle)
     return tuple(found.values())
 
 
@@ -68,15 +66,28 @@ def orderable(type_: str) -> bool:
     return comparable(type_) and "map<" not in type_
 
 
+def _not_comparable(node: Node, place: str) -> Iterator[Obstacle]:
+    for column in node.columns:
+        if not comparable(column.type):
+            yield Obstacle(
+                "NABLA_NOT_COMPARABLE",
+                f'column "{column.label}" has type {column.type}, whose values Spark cannot compare',
+                place,
+                "Turn it into an array of its entries, or leave it out.",
+            )
+
+
 def _of_node(node: Node) -> Iterator[Obstacle]:
     if isinstance(node, Opaque):
-        yield Obstacle(node.code, node.why, "the query", "The view is recomputed and compared.")
+        said = _SAID.fullmatch(node.why)
+        assert said is not None
+        yield Obstacle(node.code, f"there is no algebra for {said['what']}", said["place"] or "the query", _RECOMPUTED)
         return
     if isinstance(node, TopK) and not node.order:
         yield Obstacle(
             "NABLA_LIMIT_WITHOUT_ORDER",
-            f"LIMIT {node.limit} without ORDER BY may return any rows",
-            "LIMIT",
+            f"{_cut(node)} without ORDER BY may return any rows",
+            "LIMIT" if node.limit is not None else "OFFSET",
             "Add an ORDER BY that decides which rows are kept.",
         )
         return
@@ -109,8 +120,13 @@ def _of_node(node: Node) -> Iterator[Obstacle]:
             "NABLA_NO_RULE",
             f"there is no rule for {type(node).__name__}",
             type(node).__name__,
-            "The view is recomputed and compared.",
+            _RECOMPUTED,
         )
+
+
+def _cut(node: TopK) -> str:
+    limit = f"LIMIT {node.limit}" if node.limit is not None else ""
+    return f"{limit} {f'OFFSET {node.offset}' if node.offset else ''}".strip()
 
 
 def _joined_on(node: Node) -> tuple[Column, ...]:

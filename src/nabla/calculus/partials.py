@@ -51,7 +51,7 @@ def decimal_of(type_: str) -> tuple[int, int] | None:
 
 def maintained(call: Call, weight: Column) -> Maintained | None:
     """None where the function cannot be kept up to date from the change alone."""
-    make = _FUNCTIONS.get(call.function)
+    make = FUNCTIONS.get(call.function)
     if make is None or call.distinct or call.template:
         return None
     return make(call, weight)
@@ -146,7 +146,7 @@ def _extreme(word: str, choose: str, beyond: str) -> Callable[[Call, Column], Ma
     return make
 
 
-_FUNCTIONS: dict[str, Callable[[Call, Column], Maintained | None]] = {
+FUNCTIONS: dict[str, Callable[[Call, Column], Maintained | None]] = {
     "count": _count,
     "sum": _sum,
     "avg": _avg,

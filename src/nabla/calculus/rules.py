@@ -6,7 +6,7 @@ Every body is its law, transcribed. All operands may change at once.
 from __future__ import annotations
 
 from nabla.algebra.clock import CLOCK, before, reads_clock, timed
-from nabla.algebra.expressions import Expr, Named
+from nabla.algebra.expressions import Column, Expr, Named
 from nabla.algebra.nodes import (
     Aggregate,
     At,
@@ -23,9 +23,10 @@ from nabla.algebra.nodes import (
     Scan,
     TopK,
     UnionAll,
+    Weigh,
     Window,
 )
-from nabla.calculus.delta import Derivation, add, keys_of, negative
+from nabla.calculus.delta import Derivation, add, keys_of, negative, primed
 from nabla.calculus.laws import rule
 from nabla.calculus.restrict import on_columns, restrict
 
@@ -34,12 +35,12 @@ def _joined(left: Node | None, right: Node | None, q: Join) -> Node | None:
     return None if left is None or right is None else Join(left, right, q.on, q.kind)
 
 
-@rule(Scan, law="dR is given", source="the change of a table between two versions")
+@rule(Scan, law="dR is given", source="the change of a table between two versions", sql="FROM a table or view")
 def scan(q: Scan, c: Derivation) -> Node | None:
     return c.read(q, At.DELTA)
 
 
-@rule(Constant, law="d(c) = ∅", source="GLT97")
+@rule(Constant, law="d(c) = ∅", source="GLT97", sql="VALUES, SELECT without FROM")
 def constant(q: Constant, c: Derivation) -> Node | None:
     return None
 
@@ -48,6 +49,7 @@ def constant(q: Constant, c: Derivation) -> Node | None:
     Filter,
     law="d(σₚ S) = σₚ₀ dS + σ(p₁ ∧ ¬p₀) S₁ − σ(p₀ ∧ ¬p₁) S₁",
     source="a filter on current_date(): rows between the old and the new boundary",
+    sql="WHERE day > current_date() - 7",
     when=reads_clock,
 )
 def select_by_clock(q: Filter, c: Derivation) -> Node | None:
@@ -65,27 +67,32 @@ def _not(conjuncts: tuple[Expr, ...]) -> Expr:
     return Expr(f"(({' AND '.join(c.sql for c in timed(conjuncts))}) IS NOT TRUE)", "boolean", nullable=False)
 
 
-@rule(Filter, law="d(σ S) = σ dS", source="GLT97 fig. 2; linear")
+@rule(Filter, law="d(σ S) = σ dS", source="GLT97 fig. 2; linear", sql="WHERE, HAVING, QUALIFY")
 def select(q: Filter, c: Derivation) -> Node | None:
     return _linear(q, c)
 
 
-@rule(Project, law="d(π S) = π dS", source="GLT97 fig. 2; linear on bags")
+@rule(Project, law="d(π S) = π dS", source="GLT97 fig. 2; linear on bags", sql="SELECT list")
 def project(q: Project, c: Derivation) -> Node | None:
     return _linear(q, c)
 
 
-@rule(Generate, law="d(μ S) = μ dS", source="linear: each row is unnested by itself")
+@rule(
+    Generate,
+    law="d(μ S) = μ dS",
+    source="linear: each row is unnested by itself",
+    sql="explode, posexplode, inline, stack, LATERAL VIEW; GROUPING SETS, CUBE, ROLLUP",
+)
 def generate(q: Generate, c: Derivation) -> Node | None:
     return _linear(q, c)
 
 
-@rule(Negate, law="d(−S) = −dS", source="linear")
+@rule(Negate, law="d(−S) = −dS", source="linear", sql="none: it occurs in changes")
 def negate(q: Negate, c: Derivation) -> Node | None:
     return _linear(q, c)
 
 
-@rule(UnionAll, law="d(S + T) = dS + dT", source="GLT97 fig. 2; linear on bags")
+@rule(UnionAll, law="d(S + T) = dS + dT", source="GLT97 fig. 2; linear on bags", sql="UNION ALL; with DISTINCT, UNION")
 def union_all(q: UnionAll, c: Derivation) -> Node | None:
     changes = [change for member in q.members if (change := c.d(member)) is not None]
     return UnionAll(tuple(changes), q.output)
@@ -100,6 +107,7 @@ def _linear(q: Node, c: Derivation) -> Node | None:
     Join,
     law="d(S ⋈ T) = dS ⋈ T₀ + S₁ ⋈ dT",
     source="GLT97 fig. 2; count algorithm 3.6",
+    sql="JOIN, CROSS JOIN, LATERAL, scalar subqueries",
     when=lambda q: q.kind == "inner",
 )
 def join(q: Join, c: Derivation) -> Node | None:
@@ -122,6 +130,7 @@ def _flips(q: Join, c: Derivation) -> tuple[Node | None, Node | None]:
     Join,
     law="d(S ⋉ T) = dS ⋉ T₀ + up − down,  up, down ⊆ S₁ ⋉ dT",
     source="GK98 table 1, on bags",
+    sql="EXISTS, IN (subquery), LEFT SEMI JOIN, INTERSECT",
     when=lambda q: q.kind == "semi",
 )
 def semijoin(q: Join, c: Derivation) -> Node | None:
@@ -133,6 +142,7 @@ def semijoin(q: Join, c: Derivation) -> Node | None:
     Join,
     law="d(S ▷ T) = dS ▷ T₀ + down − up,  up, down ⊆ S₁ ⋉ dT",
     source="GK98 table 1, on bags",
+    sql="NOT EXISTS, NOT IN (subquery), LEFT ANTI JOIN, EXCEPT",
     when=lambda q: q.kind == "anti",
 )
 def antijoin(q: Join, c: Derivation) -> Node | None:
@@ -162,6 +172,7 @@ def outer_parts(q: Join) -> UnionAll:
     Join,
     law="d(S ⟕ T) = d(S ⋈ T) + d(S ▷ T) × null",
     source="GK98 table 2, on bags",
+    sql="LEFT, RIGHT and FULL OUTER JOIN",
     when=lambda q: q.kind in ("left", "right", "full"),
 )
 def outer_join(q: Join, c: Derivation) -> Node | None:
@@ -186,17 +197,28 @@ def _affected(q: Node, keys: tuple[str, ...], c: Derivation) -> Node | None:
     Distinct,
     law="d(δ S) = δ(S₁ ⋉ dS) − δ(S₀ ⋉ dS)",
     source="count algorithm: a group is there while its count is positive",
+    sql="SELECT DISTINCT, UNION",
 )
 def distinct(q: Distinct, c: Derivation) -> Node | None:
     return _affected(q, tuple(col.name for col in q.columns), c)
 
 
-@rule(Aggregate, law="d(γ S) = γ(S₁ ⋉ G(dS)) − γ(S₀ ⋉ G(dS))", source="Quass; thesis 5: affected groups")
+@rule(
+    Aggregate,
+    law="d(γ S) = γ(S₁ ⋉ G(dS)) − γ(S₀ ⋉ G(dS))",
+    source="Quass; thesis 5: affected groups",
+    sql="GROUP BY, aggregates without GROUP BY",
+)
 def aggregate(q: Aggregate, c: Derivation) -> Node | None:
     return _affected(q, q.keys, c)
 
 
-@rule(Window, law="d(ω S) = ω(S₁ ⋉ P(dS)) − ω(S₀ ⋉ P(dS))", source="affected partitions, as groups")
+@rule(
+    Window,
+    law="d(ω S) = ω(S₁ ⋉ P(dS)) − ω(S₀ ⋉ P(dS))",
+    source="affected partitions, as groups",
+    sql="functions OVER (…)",
+)
 def window(q: Window, c: Derivation) -> Node | None:
     return _affected(q, q.partition, c)
 
@@ -205,6 +227,7 @@ def window(q: Window, c: Derivation) -> Node | None:
     TopK,
     law="d(τ S) = τ(S₁) − τ(S₀)",
     source="affected groups, of which there is one",
+    sql="ORDER BY … LIMIT … OFFSET …",
     when=lambda q: bool(q.order),
 )
 def top_k(q: TopK, c: Derivation) -> Node | None:
@@ -214,8 +237,10 @@ def top_k(q: TopK, c: Derivation) -> Node | None:
 def _by_rows(q: ExceptAll | IntersectAll, c: Derivation) -> Node | None:
     """Recomputed on the rows that occur in dS or dT."""
     columns = tuple(col.name for col in q.columns)
-    changes = [change for part in q.inputs if (change := c.d(part)) is not None]
-    touched = keys_of(UnionAll(tuple(changes), q.columns), columns)
+    weight = Column("weight#", "bigint", False)
+    # Each change with its weights as values: a row that dS inserts and dT deletes must not cancel here.
+    changes = [Weigh(change, weight) for part in q.inputs if (change := c.d(part)) is not None]
+    touched = primed(Aggregate(UnionAll(tuple(changes), (*q.columns, weight)), columns))
 
     def near(state: Node) -> Node:
         names = tuple(col.name for col in state.columns)
@@ -226,11 +251,18 @@ def _by_rows(q: ExceptAll | IntersectAll, c: Derivation) -> Node | None:
     return add(after, negative(before))
 
 
-@rule(ExceptAll, law="d(S ∸ T) = (S₁ ∸ T₁) − (S₀ ∸ T₀) on the rows in dS or dT", source="GLT97, on bags")
+@rule(
+    ExceptAll, law="d(S ∸ T) = (S₁ ∸ T₁) − (S₀ ∸ T₀) on the rows in dS or dT", source="GLT97, on bags", sql="EXCEPT ALL"
+)
 def except_all(q: ExceptAll, c: Derivation) -> Node | None:
     return _by_rows(q, c)
 
 
-@rule(IntersectAll, law="d(S ∩ T) = (S₁ ∩ T₁) − (S₀ ∩ T₀) on the rows in dS or dT", source="GLT97, on bags")
+@rule(
+    IntersectAll,
+    law="d(S ∩ T) = (S₁ ∩ T₁) − (S₀ ∩ T₀) on the rows in dS or dT",
+    source="GLT97, on bags",
+    sql="INTERSECT ALL",
+)
 def intersect_all(q: IntersectAll, c: Derivation) -> Node | None:
     return _by_rows(q, c)

@@ -35,6 +35,7 @@ from nabla.algebra.nodes import (
     Window,
 )
 from nabla.calculus.delta import Derivation, add, keys_of, negative, primed
+from nabla.calculus.methods import AFFECTED_GROUPS, AFFECTED_PARTITIONS, CHANGE_TABLE, FIRST_ROWS, ONE_PARTITION, Method
 from nabla.calculus.partials import Maintained, Partial, count_rows, maintained
 from nabla.calculus.restrict import on_columns, restrict
 
@@ -42,6 +43,7 @@ WEIGHT = Column("weight#", "bigint", False)
 COPIES = Column("copies#", "bigint", False)
 PLACE = Column("place#", "int", False)
 NEW = Column("new#", "int", False)
+COPY = Column("copy#", "bigint", False)
 
 
 def stored_fields(columns: tuple[Column, ...]) -> tuple[str, ...]:
@@ -56,9 +58,12 @@ class Stage:
     table: str
     node: Node
     keys: tuple[str, ...]
-    method: str
-    law: str
+    how: Method
     state: tuple[Column, ...] = field(default=())
+
+    @property
+    def method(self) -> str:
+        return self.how.name
 
     @property
     def state_table(self) -> str:
@@ -106,9 +111,8 @@ class Stage:
     def rows(self, at: At) -> Node:
         """The stored state, each row as often as it counts."""
         summed = self._summed(at)
-        if self.method in ("affected partitions", "first rows"):  # rows of groups are all different
-            copy = Column("copy#", "bigint", False)
-            repeated = Generate(summed, Expr(f"explode(sequence(1L, {COPIES.ref.sql}))", "bigint"), (copy,))
+        if self.how in (AFFECTED_PARTITIONS, ONE_PARTITION, FIRST_ROWS):  # rows of groups are all different
+            repeated = Generate(summed, Expr(f"explode(sequence(1L, {COPIES.ref.sql}))", "bigint"), (COPY,))
             return Project(repeated, tuple(Named(c, c.ref) for c in self.state))
         return Project(summed, tuple(Named(c, c.ref) for c in self.state))
 
@@ -347,19 +351,16 @@ def _stage(node: Node, table: str) -> Stage | None:
         functions = [maintained(call, WEIGHT) for call in node.calls]
         kept = tuple(f for f in functions if f is not None)
         if len(kept) == len(functions):
-            stage = ChangeTable(table, node, node.keys, "change table", "□γ = γ±(dS); State₁ = State₀ ⊎ □γ", (), kept)
+            stage = ChangeTable(table, node, node.keys, CHANGE_TABLE, (), kept)
             keys = tuple(node.column(k) for k in node.keys)
             return replace(stage, state=keys + tuple(p.column for p in stage.partials))
-        return Stage(table, node, node.keys, "affected groups", "dγ = γ(S₁ ⋉ G(dS)) − State₀ ⋉ G(dS)", node.columns)
+        return Stage(table, node, node.keys, AFFECTED_GROUPS, node.columns)
     if isinstance(node, Window):
-        law = "dω = ω(S₁ ⋉ P(dS)) − State₀ ⋉ P(dS)"
-        return Stage(table, node, node.partition, "affected partitions", law, node.columns)
+        return Stage(table, node, node.partition, AFFECTED_PARTITIONS, node.columns)
     if isinstance(node, TopK):
         # Ties are broken by the whole row: which of equal rows are the first k must not depend on who computes it.
         node = replace(node, order=node.order + tuple(Order(_sortable(c)) for c in node.columns))
-        by_place = node.limit is not None and node.offset == 0
-        law = "dτ = τ(State₀ + dS) − State₀, unless too few are left; else τ(S₁) − State₀"
-        if by_place:
-            return TopRows(table, node, (), "first rows", law, node.columns)
-        return Stage(table, node, (), "affected partitions", "dτ = τ(S₁) − State₀", node.columns)
+        if node.limit is not None and node.offset == 0:
+            return TopRows(table, node, (), FIRST_ROWS, node.columns)
+        return Stage(table, node, (), ONE_PARTITION, node.columns)
     return None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from nabla.cli import show
+from nabla.cli import bench, show
 from nabla.cli.output import out, print_json, reporting, working
 from nabla.cli.places import locate
 
@@ -57,6 +57,9 @@ def _version(value: bool) -> None:
 
         out().print(f"nabla {version('nabla')}")
         raise typer.Exit
+
+
+app.add_typer(bench.app)
 
 
 @app.callback()
@@ -159,24 +162,36 @@ def status(
 @app.command()
 @reporting
 def explain(
-    name: Annotated[str | None, typer.Argument(help="The view.", show_default=False)] = None,
+    name: Annotated[str | None, typer.Argument(metavar="VIEW", help="The view.", show_default=False)] = None,
+    file: Annotated[
+        Path | None, typer.Argument(help="For --html: the file to write. Default: VIEW.html.", show_default=False)
+    ] = None,
     rules: Annotated[bool, typer.Option("--rules", help="List the rules of the calculus instead.")] = False,
+    algebra: Annotated[bool, typer.Option("--algebra", help="The maintenance expressions as algebra.")] = False,
+    sql: Annotated[bool, typer.Option("--sql", help="The maintenance expressions as Spark SQL.")] = False,
+    html: Annotated[bool, typer.Option("--html", help="Write everything, with a drawing, to an HTML file.")] = False,
+    mode: ModeOption = None,
     lake: LakeOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Show how a view is maintained: its plan for the change, the rules and the costs."""
+    """Show how a view is kept and what the next refresh would do: plan, rules, state, costs. Runs nothing."""
     if rules:
         show.rules(as_json)
         return
     if name is None:
         raise typer.BadParameter("give the name of a view, or --rules")
+    if file is not None and not html:
+        raise typer.BadParameter("a file is written with --html only")
+    place = locate(lake)
     with working("Planning", as_json):
-        explanation = locate(lake).open().explain(name)
-    if as_json:
+        explanation = place.open().explain(name, mode=mode or place.mode)
+    if html:
+        show.page(explanation, file, as_json)
+    elif as_json:
         print_json(explanation.to_dict())
     else:
-        out().print(str(explanation), markup=False, soft_wrap=True)
+        show.explanation(explanation, algebra, sql)
 
 
 @app.command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich import filesize
@@ -13,6 +14,7 @@ from nabla.errors import NablaError
 
 if TYPE_CHECKING:
     from nabla.cli.projects import Run
+    from nabla.planner.explain import Explanation
     from nabla.results import LakeStatus, Status, ViewReport
     from nabla.storage.vacuum import Vacuumed
 
@@ -79,13 +81,28 @@ def check_names(names: Sequence[str], known: LakeStatus) -> None:
             )
 
 
+def explanation(found: Explanation, algebra: bool, sql: bool) -> None:
+    texts = [found.algebra()] * algebra + [found.sql()] * sql or [str(found)]
+    out().print("\n\n".join(texts), markup=False, soft_wrap=True)
+
+
+def page(found: Explanation, file: Path | None, as_json: bool) -> None:
+    """Writes the HTML page and says where it is."""
+    file = file or Path(f"{found.view}.html")
+    file.write_text(found.to_html(), encoding="utf-8")
+    if as_json:
+        print_json({"file": file})
+    else:
+        out().print(f"wrote {file}", markup=False, soft_wrap=True)
+
+
 def rules(as_json: bool) -> None:
     """The registry of laws, as the calculus has it."""
     import nabla.calculus.rules  # noqa: F401  registers them
     from nabla.calculus.laws import LAWS
 
     if as_json:
-        print_json([{"name": e.name, "law": e.law, "source": e.source} for e in LAWS.values()])
+        print_json([{"name": e.name, "law": e.law, "source": e.source, "sql": e.sql} for e in LAWS.values()])
     else:
         out().print(table(("rule", "law", "source"), [(e.name, e.law, e.source) for e in LAWS.values()]))
 

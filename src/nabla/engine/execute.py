@@ -68,6 +68,8 @@ class Result:
     whole: Rows | None = None
     states: dict[str, Rows] = field(default_factory=dict)
     queries: int = 0
+    looked_at: int = 0
+    """Rows of tables that the driver looked through."""
 
 
 @dataclass(frozen=True)
@@ -298,8 +300,9 @@ class Execution:
 
     def _looked_up(self, node: Node) -> Node:
         """The query over just those rows of large tables that the change can join."""
-        lookup = Lookup(self._held_rows, self.relations.stored)
+        lookup = Lookup(self._held_rows, self.relations.stored, self.relations.shown)
         node = lookup.reduced(node)
+        self.result.looked_at += lookup.looked_at
         for table, rows in lookup.found.items():
             scan = next(n for n in node.walk() if isinstance(n, Scan) and n.table == table)
             self.arrow[table, At.NEW] = rows

@@ -48,12 +48,18 @@ Stored = Callable[[Scan], tuple[Snapshot, dict[str, str]] | None]
 """The snapshot that a scan reads, and what its fields are called in it."""
 
 
+Shown = Callable[[Scan, str, pa.Array], tuple[pa.Table, pa.Array]]
+"""What the change itself shows of the rows with given values in a stored column, and the values it does not settle."""
+
+
 @dataclass
 class Lookup:
     """Rewrites a query; `found` are the reduced relations that it then scans."""
 
     held: Held
     stored: Stored
+    shown: Shown
+    looked_at: int = 0
     found: dict[str, pa.Table] = field(default_factory=dict)
 
     def reduced(self, node: Node) -> Node:
@@ -120,9 +126,13 @@ class Lookup:
         self, scan: Scan, name: str, values: pa.Array, snapshot: Snapshot, fields: dict[str, str]
     ) -> Node | None:
         by_name = {c.name: fields[f] for c, f in zip(scan.output, scan.fields, strict=True)}
-        rows = matching(snapshot, by_name[name], values, list(by_name.values()))
+        columns = list(by_name.values())
+        shown, left = self.shown(scan, by_name[name], values)
+        rows = matching(snapshot, by_name[name], left, columns)
+        self.looked_at += snapshot.rows if len(left) else 0
         if rows is None:
             return None
+        rows = pa.concat_tables([shown.select(columns).cast(rows.schema), rows])
         label = f"@{scan.table}~{next(_NUMBERS)}"
         self.found[label] = rows.rename_columns([f"c{i}" for i in range(rows.num_columns)])
         return Scan(label, At.NEW, scan.output, tuple(f"c{i}" for i in range(len(scan.output))))
@@ -206,7 +216,7 @@ def matching(snapshot: Snapshot, key: str, values: pa.Array, columns: list[str])
         return reading.read_file(snapshot, file, columns).filter(mask)
 
     with ThreadPoolExecutor(READERS) as pool:
-        pieces = [piece for piece in pool.map(read, snapshot.files) if piece is not None]
+        pieces = [piece for piece in pool.map(read, snapshot.files) if piece is not None] if len(wanted) else []
     if sum(taken) > MOST_ROWS:
         return None
     empty = pa.schema([snapshot.schema.field(c) for c in columns]).empty_table()

@@ -1,4 +1,4 @@
-"""What Spark did for a group of jobs, from its own status store: jobs, and rows and bytes read."""
+"""What Spark did for a group of jobs, from its own status store: jobs, rows and bytes read, bytes written."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ class Work:
     jobs: int
     rows_read: int
     bytes_read: int
+    bytes_written: int
 
 
 def work_of(spark: SparkSession, group: str) -> Work:
@@ -20,7 +21,7 @@ def work_of(spark: SparkSession, group: str) -> Work:
     tracker = spark.sparkContext.statusTracker()
     jobs = list(tracker.getJobIdsForGroup(group))
     store = spark.sparkContext._jsc.sc().statusStore()
-    rows = read = 0
+    rows = read = written = 0
     for job in jobs:
         info = tracker.getJobInfo(job)
         for _ in range(50):
@@ -32,4 +33,5 @@ def work_of(spark: SparkSession, group: str) -> Work:
             data = store.lastStageAttempt(stage)
             rows += data.inputRecords()
             read += data.inputBytes()
-    return Work(len(jobs), rows, read)
+            written += data.outputBytes()
+    return Work(len(jobs), rows, read, written)

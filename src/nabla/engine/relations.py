@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from nabla.algebra.clock import Moments
@@ -17,6 +18,7 @@ from nabla.engine.lookup import MOST_VALUES
 from nabla.engine.sources import change_frame, snapshot_frame
 from nabla.storage.bags import N
 from nabla.storage.changes import Change, between, signed
+from nabla.storage.key_counts import countable, key_counts, make_key_counts, whole
 from nabla.storage.table import Snapshot, StoredTable
 
 
@@ -24,7 +26,8 @@ from nabla.storage.table import Snapshot, StoredTable
 class Source:
     """A relation that a view reads, between the version it reflects and the one it is brought to.
 
-    `names` are the columns as queries see them. `feed` is set for a view: its change is what it published.
+    `names` are the columns as queries see them. `feed` is set for a view: its change is what it published. `counted` are
+    the stored columns whose keys are counted.
     """
 
     name: str
@@ -33,6 +36,7 @@ class Source:
     old: int
     new: int
     feed: Snapshot | None = None
+    counted: frozenset[str] = frozenset()
 
     @cached_property
     def before(self) -> Snapshot:
@@ -63,13 +67,42 @@ class Source:
 
     @cached_property
     def _change_rows(self) -> pa.Table | None:
-        small = self.feed is None and self.changed_rows <= MOST_VALUES
-        return signed(self.change).drop_columns([N]).rename_columns(list(self.names)) if small else None
+        """The signed change under the stored names, if it is small enough to look at."""
+        return signed(self.change) if self.feed is None and self.changed_rows <= MOST_VALUES else None
 
     def held_change(self, fields: tuple[str, ...]) -> pa.Table | None:
         """The columns of the changed rows, if there are few enough to look at."""
-        rows = self._change_rows
-        return None if rows is None else rows.select(list(fields))
+        if self._change_rows is None:
+            return None
+        places = [self.names.index(f) for f in fields]
+        return self._change_rows.select(places).rename_columns(list(fields))
+
+    def shown(self, at: At, column: str, values: pa.Array) -> tuple[pa.Table, pa.Array]:
+        """The rows with values of a stored column for which the change shows all there are, and the values that are left."""
+        change, kind = self._change_rows, self.after.schema.field(column).type
+        nothing = self.after.schema.empty_table(), values
+        if column not in self.counted or change is None or not countable(kind):
+            return nothing
+        counts = key_counts(self.table, column, self.old)
+        keys = whole(values.cast(kind).drop_null()).to_pylist()
+        before = counts.of(self.old, keys) if counts else None
+        if counts is None or before is None:
+            return nothing
+        if counts.outdated:
+            make_key_counts(self.table, column, self.after)
+        sign = -1 if at is At.OLD else 1
+        here = change.filter(pc.greater(pc.multiply(change[N], sign), 0))
+        shown, other = (
+            _by_key(rows, column) for rows in (here, change.filter(pc.less(pc.multiply(change[N], sign), 0)))
+        )
+        now = {
+            k: n if at is At.OLD else n + shown.get(k, 0) - other.get(k, 0) for k, n in zip(keys, before, strict=True)
+        }
+        settled = pa.array([k for k, n in now.items() if n == shown.get(k, 0)], pa.int64())
+        rows = here.filter(pc.is_in(whole(here[column]), value_set=settled))
+        copies = [i for i, n in enumerate(rows[N].to_pylist()) for _ in range(abs(n))]
+        left = values.filter(pc.invert(pc.is_in(whole(values.cast(kind)), value_set=settled)))
+        return rows.drop_columns([N]).take(pa.array(copies, pa.int64())), left
 
     def key(self, at: At) -> Hashable:
         return (self.table.folder, {At.OLD: (self.old,), At.NEW: (self.new,), At.DELTA: (self.old, self.new)}[at])
@@ -90,6 +123,12 @@ class Source:
         return rows.selectExpr(*[quote(n) for n in self.names], weight)
 
 
+def _by_key(rows: pa.Table, column: str) -> dict[int, int]:
+    """How many copies of rows have each key."""
+    counted = pa.table({"key": whole(rows[column]), "n": pc.abs(rows[N])}).group_by("key").aggregate([("n", "sum")])
+    return dict(zip(counted["key"].to_pylist(), counted["n_sum"].to_pylist(), strict=True))
+
+
 @dataclass(eq=False)
 class Relations:
     """All relations of one view's refresh. `states` are the logs of its stages, by the name under which plans scan them."""
@@ -97,6 +136,9 @@ class Relations:
     sources: Mapping[str, Source]
     states: Mapping[str, Snapshot]
     moments: Moments
+
+    def shown(self, scan: Scan, column: str, values: pa.Array) -> tuple[pa.Table, pa.Array]:
+        return self.sources[scan.table].shown(scan.at, column, values)
 
     def stored(self, scan: Scan) -> tuple[Snapshot, dict[str, str]] | None:
         """The version of a table that a scan reads, and what its columns are called there."""

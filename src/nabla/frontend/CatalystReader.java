@@ -104,17 +104,23 @@ public class CatalystReader {
     /**
      * A function like nvl keeps its arguments beside the expression that replaces it, and rules rewrite the replacement only:
      * after them the arguments name columns that are gone. A stand-in has the arguments as its children. It is a Python UDF
-     * because rules move these about but never try to evaluate them.
+     * because rules move these about but never try to evaluate them. An aggregate like count_if that is a count in the end
+     * becomes one at once: the rules that turn subqueries into joins know of a count alone that it is 0 where there are no rows.
      */
     public LogicalPlan standIns(LogicalPlan plan) {
         return (LogicalPlan) plan.transformAllExpressionsWithSubqueries(new AbstractPartialFunction() {
             public boolean isDefinedAt(Object e) {
-                return e instanceof InheritAnalysisRules;
+                return e instanceof InheritAnalysisRules || isCount(e);
             }
             public Object applyOrElse(Object e, Function1 otherwise) {
-                return isDefinedAt(e) ? standIn((Expression) e) : otherwise.apply(e);
+                if (!isDefinedAt(e)) return otherwise.apply(e);
+                return isCount(e) ? ((RuntimeReplaceable) e).replacement() : standIn((Expression) e);
             }
         });
+    }
+
+    private boolean isCount(Object e) {
+        return e instanceof RuntimeReplaceableAggregate && ((RuntimeReplaceable) e).replacement() instanceof Count;
     }
 
     private Expression standIn(Expression e) {

@@ -183,6 +183,7 @@ def window(w: Walker, op: Operator) -> Relation:
     node, partition = w.keyed(input, p, op.fields["partitionSpec"])
     made = [w.names.column(item.name, item.type, item.nullable) for item in items]
     calls = tuple(window_call(p, item.children[0], column) for item, column in zip(items, made, strict=True))
+    _refuse_arbitrary_rows(calls)
     columns = {**input.columns, **ids(items, made)}
     if (
         isinstance(node, Window)
@@ -195,6 +196,12 @@ def window(w: Walker, op: Operator) -> Relation:
 
 def _read(calls: Iterable[WindowCall]) -> set[str]:
     return {name for c in calls for e in (c.call, *(o.expr for o in c.order)) for name in e.columns}
+
+
+def _refuse_arbitrary_rows(calls: Iterable[WindowCall]) -> None:
+    """Nobody can write row_number() without an order: Spark makes it of a LIMIT whose order it does not see."""
+    if any(call.call.sql == "row_number()" and not call.order for call in calls):
+        raise Unsupported("LIMIT without ORDER BY in a correlated subquery, which may return any rows")
 
 
 def _refuse_session_windows(items: Iterable[Expression]) -> None:

@@ -118,6 +118,14 @@ def choose(facts: ViewFacts, staged: Staged, mode: Mode) -> Plan:
     return Plan(facts.name, "incremental", reason, steps, facts.changed, ours, theirs, _size(facts, facts.changed_rows))
 
 
+def costs(facts: ViewFacts, staged: Staged) -> dict[str, Estimate]:
+    """What each way of refreshing would cost; maintaining only where something changed and there is a rule for it."""
+    found = {}
+    if facts.changed and not facts.obstacles and not facts.must_rebuild:
+        found["incremental"] = _incremental_cost(facts, maintenance(staged, facts.changed))
+    return found | {"full": _full_cost(facts, staged)}
+
+
 def _full(
     facts: ViewFacts, staged: Staged, reason: str, ours: Estimate | None = None, theirs: Estimate | None = None
 ) -> Plan:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from nabla.errors import NablaError
-from nabla.storage import deltalog, faults
+from nabla.storage import deltalog, faults, key_counts
 from nabla.storage.catalog import LakeState
 from nabla.storage.changes import KEY
 from nabla.storage.lakelog import LOG, STAGING, TABLES, LakeLog
@@ -67,7 +67,7 @@ def _unneeded_files(table: StoredTable, oldest: int, cutoff: float) -> Iterator[
     needed = _needed(table, oldest)
     for folder, subfolders, names in os.walk(table.folder):
         if folder == table.folder:
-            subfolders[:] = [name for name in subfolders if name != "_delta_log"]
+            subfolders[:] = [name for name in subfolders if name not in ("_delta_log", key_counts.FOLDER)]
         for name in names:
             path = os.path.join(folder, name)
             if os.path.relpath(path, table.folder) not in needed and _modified(path) < cutoff:

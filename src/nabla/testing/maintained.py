@@ -119,17 +119,17 @@ def _finished(step: Finish, stored: _Stored) -> Bag:
 def check(plan: Node, database: Database, changed: frozenset[str]) -> None:
     """Raises where maintaining a view gives anything but what recomputing it gives."""
     staged = cut(plan)
+    before = evaluate(reading(plan, At.OLD), database)
+    after = evaluate(plan, database)
     then = Moments(database.moments.before, database.moments.before)
-    old = Database(database.fields, database.before, database.before, then)
-    view_before, states_before = build(staged, old)
-    _same("the built view", view_before, evaluate(reading(plan, At.OLD), database))
+    view_before, states_before = build(staged, Database(database.fields, database.before, database.before, then))
+    _same("the built view", view_before, before)
     outcome = maintain(staged, database, states_before, changed)
+    _same("the change of the view", outcome.change, added(after, negated(before)))
     view_after, states_after = build(staged, database)
-    expected = added(evaluate(plan, database), negated(evaluate(reading(plan, At.OLD), database)))
-    _same("the change of the view", outcome.change, expected)
     for table, state in states_after.items():
         _same(f"the state {table}", outcome.states[table], state)
-    _same("the rebuilt view", view_after, evaluate(plan, database))
+    _same("the rebuilt view", view_after, after)
 
 
 def _same(what: str, found: Bag, expected: Bag) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from random import Random
 from typing import Any, TypeAlias
@@ -57,6 +57,12 @@ DOMAINS: Mapping[str, tuple[Any, ...]] = {
     "boolean": (True, False),
     "date": tuple(date(2024, 1, day) for day in (1, 2, 3, 31)),
 }
+# Types that the interpreter does not know, for tests on Spark: arrays and structs are tuples here.
+NESTED: Mapping[str, tuple[Any, ...]] = {
+    "timestamp": tuple(datetime(2024, 1, day, hour, tzinfo=UTC) for day, hour in ((1, 0), (1, 12), (2, 0), (31, 23))),
+    "array<int>": ((), (1,), (1, 2), (2, None, 1), (3, 3)),
+    "struct<x:int,y:string>": ((1, "a"), (1, None), (2, "b"), (None, None)),
+}
 _NULLS = 0.2
 _CHANGED = 0.85
 
@@ -76,6 +82,14 @@ def _random_table(rng: Random, name: str, sizes: Sizes) -> Table:
     return Table(name, tuple(columns))
 
 
+def with_nested_columns(rng: Random, schema: Schema) -> Schema:
+    """The same tables with a timestamp, an array or a struct more, where chance has it."""
+    return tuple(
+        Table(t.name, t.columns + tuple(Column(f"{t.name}_{kind[:5]}", kind) for kind in NESTED if rng.random() < 0.5))
+        for t in schema
+    )
+
+
 def random_row(rng: Random, table: Table) -> Row:
     return tuple([_random_value(rng, column) for column in table.columns])
 
@@ -83,7 +97,7 @@ def random_row(rng: Random, table: Table) -> Row:
 def _random_value(rng: Random, column: Column) -> Any:
     if column.nullable and rng.random() < _NULLS:
         return None
-    return rng.choice(DOMAINS[column.type])
+    return rng.choice(DOMAINS[column.type] if column.type in DOMAINS else NESTED[column.type])
 
 
 def random_bag(rng: Random, table: Table, rows: int) -> Bag:

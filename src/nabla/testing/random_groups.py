@@ -51,6 +51,15 @@ def _same(argument: Sample) -> Result:
     return Result(argument.expr.type, True, argument.bound, argument.exact)
 
 
+def _bits(argument: Sample) -> Result:
+    """All bits below the highest one of the bound may be set."""
+    return Result(argument.expr.type, True, 2 * argument.bound + 1, True)
+
+
+def _middle(argument: Sample) -> Result:
+    return Result("double", True, argument.bound, False)
+
+
 def _truth(argument: Sample) -> Result:
     return Result("boolean", True, 1.0, True)
 
@@ -62,7 +71,7 @@ def _wider(argument: Sample, precision: int, scale: int, of_integers: str) -> st
     return "double" if kind.kind == "double" else of_integers
 
 
-_RESULTS: Mapping[str, Callable[[Sample], Result]] = {
+RESULTS: Mapping[str, Callable[[Sample], Result]] = {
     "count": _count,
     "count_if": _count,
     "sum": _sum,
@@ -71,7 +80,13 @@ _RESULTS: Mapping[str, Callable[[Sample], Result]] = {
     "max": _same,
     "bool_and": _truth,
     "bool_or": _truth,
+    "bit_and": _bits,
+    "bit_or": _bits,
+    "bit_xor": _bits,
+    "median": _middle,
 }
+_COMMON = ("count", "sum", "sum", "avg", "min", "max")
+_MORE = (*("bool_and", "bool_or", "count_if") * 2, "bit_and", "bit_or", "bit_xor", "median")
 _SUMMING = ("sum", "avg")
 
 
@@ -93,9 +108,9 @@ def _call(rng: Random, expressions: Expressions, fresh: Fresh, more: bool) -> tu
         result = _count(Sample(Expr("1", "int", False)))
         arguments = rng.choice(((), (Expr("1", "int", False),)))
         return Call(fresh("n", "bigint", False), "count", arguments, filter=condition), result
-    function = rng.choice(("count", "sum", "sum", "avg", "min", "max") + ("bool_and", "bool_or", "count_if") * more)
+    function = rng.choice(_COMMON * 2 + _MORE * more)
     argument = _argument(rng, expressions, function)
-    result = _RESULTS[function](argument)
+    result = RESULTS[function](argument)
     distinct = more and function in ("count", "sum", "avg") and rng.random() < 0.4
     column = fresh(function, result.type, result.nullable)
     return Call(column, function, (argument.expr,), distinct, condition), result
@@ -106,17 +121,21 @@ def _argument(rng: Random, expressions: Expressions, function: str) -> Sample:
     if function in ("bool_and", "bool_or", "count_if"):
         return expressions.of("boolean", 2)
     depth = rng.choice((0, 0, 1))
+    if function.startswith("bit_"):
+        return expressions.of("int", depth)
+    if function == "median":
+        return expressions.of(rng.choice(NUMBERS), depth)
     if function not in _SUMMING:
         return expressions.any(depth)
     kinds = [kind for kind in expressions.kinds() if kind in NUMBERS] or ["int"]
     for _ in range(4):
         drawn = expressions.of(rng.choice(kinds), depth)
-        if _summable(drawn):
+        if summable(drawn):
             return drawn
     return expressions.literal("int")
 
 
-def _summable(sample: Sample) -> bool:
+def summable(sample: Sample) -> bool:
     kind = parse_type(sample.expr.type)
     if kind.kind == "decimal":
         return kind.precision <= 24
@@ -192,7 +211,7 @@ def _running(rng: Random, columns: list[Sample], fresh: Fresh) -> tuple[WindowCa
     """An aggregate over a frame; rows are counted only in a total order, or where there is no order at all."""
     function = rng.choice(("sum", "count", "avg", "min", "max"))
     argument = _argument(rng, Expressions(rng, columns), function)
-    result = _RESULTS[function](argument)
+    result = RESULTS[function](argument)
     column = fresh(function, result.type, result.nullable)
     frame = rng.choice(_FRAMES)
     order = () if not frame and rng.random() < 0.5 else _order(rng, columns, total=frame.startswith("ROWS"))

@@ -232,9 +232,14 @@ def compared(symbol: str, left: Term, right: Term) -> Term:
     return strict(plain if same and alike else full, (left, right), BOOLEAN)
 
 
+@lru_cache(maxsize=1 << 10)
+def _type_text(type_: exp.DataType) -> str:
+    return type_.sql("spark")
+
+
 @builds(exp.Cast)
 def _cast(node: exp.Cast, scope: Scope) -> Term:
-    target = parse_type(node.to.sql("spark"))
+    target = parse_type(_type_text(node.to))
     return strict(cast_to(target), [scope(node.this)], target)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from sqlglot import exp
 
 from nabla.algebra.evaluator.compiler import Scope, children, parse, shape_of, slots_of
-from nabla.algebra.evaluator.terms import Layout, Term
+from nabla.algebra.evaluator.terms import Layout, Slot, Term
 from nabla.algebra.evaluator.values import CannotEvaluate, Row
 
 Generator: TypeAlias = Callable[[Any], list[Row]]
@@ -51,10 +52,14 @@ _GENERATORS: Mapping[type[exp.Expr], Callable[[list[Term]], Generator]] = {
 
 def compile_generator(text: str, layout: Layout) -> Generator:
     shape, names = shape_of(text)
+    return _compiled(shape, slots_of(text, names, layout))
+
+
+@lru_cache(maxsize=1 << 12)
+def _compiled(shape: str, slots: tuple[Slot, ...]) -> Generator:
     node = parse(shape)
     # sqlglot derives posexplode from explode, and explode_outer from both: the nearest class says what it is.
     kind = next((kind for kind in type(node).__mro__ if kind in _GENERATORS), None)
     if kind is None:
-        raise CannotEvaluate(f"the generator {text}")
-    scope = Scope(slots_of(text, names, layout))
-    return _GENERATORS[kind](scope.all(list(children(node))))
+        raise CannotEvaluate(f"the generator {shape}")
+    return _GENERATORS[kind](Scope(slots).all(list(children(node))))

@@ -1,0 +1,236 @@
+"""Formulas: the algebra in the signs of the papers, as a person would write it down.
+
+`d R` is the change of R, `R₀` its state before. What only machines need is left out: projections that drop columns or give
+them other internal names. A caller that knows more about a tree (which part of it reads a stored state, say) passes a
+`reading` that says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from nabla.algebra.expressions import Expr, in_words
+from nabla.algebra.nodes import (
+    Aggregate,
+    At,
+    Consolidate,
+    Constant,
+    Distinct,
+    ExceptAll,
+    Filter,
+    Generate,
+    IntersectAll,
+    Join,
+    Negate,
+    Node,
+    Opaque,
+    Project,
+    Scan,
+    TopK,
+    UnionAll,
+    Unweigh,
+    Weigh,
+    Window,
+)
+
+JOIN_SIGNS = {"inner": "⋈", "left": "⟕", "right": "⟖", "full": "⟗", "semi": "⋉", "anti": "▷"}
+INFIX = frozenset({*JOIN_SIGNS.values(), "∸", "∩", "×"})
+SUM, MINUS = "+", "−"
+
+
+@dataclass(frozen=True, eq=False)
+class Formula:
+    """`sign[arguments](part)` with one part, `part sign[arguments] part` with two, a name with none; `+` has any number.
+    Equal formulas of one writer are the same object."""
+
+    sign: str
+    arguments: tuple[str, ...] = ()
+    parts: tuple[Formula, ...] = ()
+
+
+Reading = Callable[["Writer", Node], Formula | None]
+"""How a subtree is written, or None where the algebra's own way will do."""
+
+_NAME = re.compile(r"(?P<label>.*)#(?P<number>\d*)(?:\.(?P<part>\w+))?(?P<mark>~gone|['?!+~=]*)", re.DOTALL)
+_HIDDEN = re.compile(r"@\d+\.(?P<label>\w+)(?P<mark>~gone|['?!+~=]*)")
+_LITERAL_CAST = re.compile(
+    r"CAST\(((?:DATE |TIMESTAMP )?'[^']*'|-?[\d.]+) AS \w+(?:\(\d+(?:, ?\d+)?\))?\)", re.IGNORECASE
+)
+_MARKS = {"~": "d {}", "~gone": "∇{}", "=": "{}"}
+
+
+class Writer:
+    """Writes trees that share columns and tables."""
+
+    def __init__(self, *trees: Node, reading: Reading = lambda writer, node: None) -> None:
+        self.reading = reading
+        self._written: dict[int, Formula] = {}
+        self._known: dict[tuple[object, ...], Formula] = {}
+        self._trees = trees  # what the memo's ids belong to must stay alive
+        self._occurrences: dict[tuple[str, tuple[str, ...]], int] = {}
+        self._tables: dict[str, str] = {}
+        for tree in trees:
+            for node in tree.walk():
+                if isinstance(node, Scan) and not node.table.startswith("@"):  # stages have their tables' columns
+                    self._meet(node)
+        labels = Counter(_label(name) for name in self._tables)
+        self._ambiguous = {label for label, times in labels.items() if times > 1}
+
+    def _meet(self, scan: Scan) -> None:
+        """A table that is read twice under different names is two relations to the reader."""
+        names = tuple(c.name for c in scan.output)
+        if (scan.table, names) not in self._occurrences:
+            if all(name in self._tables for name in names):
+                return
+            number = 1 + sum(table == scan.table for table, _ in self._occurrences)
+            self._occurrences[scan.table, names] = number
+            for name in names:
+                self._tables.setdefault(name, _numbered(scan.table, number))
+
+    # ------------------------------------------------------------------ making
+
+    def make(self, sign: str, arguments: tuple[str, ...] = (), *parts: Formula) -> Formula:
+        if sign == SUM:
+            parts = tuple(term for part in parts for term in (part.parts if part.sign == SUM else (part,)))
+        key = (sign, arguments, *map(id, parts))
+        return self._known.setdefault(key, Formula(sign, arguments, parts))
+
+    def write(self, node: Node) -> Formula:
+        if id(node) not in self._written:
+            self._written[id(node)] = self.reading(self, node) or _WRITINGS[type(node)](self, node)
+        return self._written[id(node)]
+
+    # ------------------------------------------------------------------- words
+
+    def name(self, column: str) -> str:
+        """A column as a person calls it: with its table only where others are called the same."""
+        match = _NAME.fullmatch(column)
+        if match is None:
+            hidden = _HIDDEN.fullmatch(column)
+            return _marked(hidden["label"], hidden["mark"]) if hidden else column
+        plain = match["label"] + (f".{match['part']}" if match["part"] else "")
+        base = f"{match['label']}#{match['number']}"
+        if not match["part"] and match["label"] in self._ambiguous and base in self._tables:
+            plain = f"{self._tables[base]}.{plain}"
+        return _marked(plain, match["mark"])
+
+    def words(self, sql: str) -> str:
+        """An expression; what type a constant is cast to goes without saying."""
+        text, before = in_words(sql, self.name), ""
+        while text != before:
+            text, before = _LITERAL_CAST.sub(r"\1", text), text
+        return bare(text)
+
+    def conditions(self, conjuncts: tuple[Expr, ...]) -> tuple[str, ...]:
+        return tuple(self._condition(c) for c in conjuncts)
+
+    def _condition(self, conjunct: Expr) -> str:
+        """A column that is compared with itself elsewhere is named once."""
+        if conjunct.sides is not None:
+            names = [_unmarked(side.column) for side in conjunct.sides if side.column is not None]
+            if len(names) == 2 and names[0] == names[1]:
+                return _label(names[0])
+        return self.words(conjunct.sql)
+
+    def table(self, scan: Scan) -> str:
+        number = self._occurrences.get((scan.table, tuple(c.name for c in scan.output)), 1)
+        return _numbered(scan.table, number)
+
+    def project(self, node: Project) -> Formula:
+        inner = self.write(node.input)
+        kept = [o for o in node.outputs if not o.expr.sql.startswith("CAST(NULL AS ")]
+        if all(o.expr.column and _label(o.expr.column) == _label(o.column.name) for o in kept):
+            return inner if kept == list(node.outputs) else self.make("×", (), inner, self.make("null"))
+        listed = []
+        for o in node.outputs:
+            value, name = self.words(o.expr.sql), o.column.label
+            listed.append(name if value.rpartition(".")[2] == name else f"{value} → {name}")
+        return self.make("π", tuple(listed), inner)
+
+    def aggregate(self, node: Aggregate) -> Formula:
+        keys = tuple(_label(k) for k in node.keys)
+        weighed = isinstance(node.input, Weigh)
+        if not node.calls:
+            return self.make("G" if weighed else "δ", keys, self.write(node.input))
+        calls = tuple(
+            self.name(c.column.name) if c.template == "{0}" else f"{self.words(c.sql)} → {c.column.label}"
+            for c in node.calls
+        )
+        sign = "γ±" if weighed else "γ"
+        return self.make(
+            sign, (*keys[:-1], f"{keys[-1]}; {calls[0]}", *calls[1:]) if keys else calls, self.write(node.input)
+        )
+
+
+def _marked(name: str, mark: str) -> str:
+    return _MARKS.get(mark, "{}′" if mark else "{}").format(name)
+
+
+def _label(name: str) -> str:
+    match = _NAME.fullmatch(name) or _HIDDEN.fullmatch(name)
+    return match["label"] if match else name
+
+
+def _unmarked(name: str) -> str:
+    match = _NAME.fullmatch(name)
+    return name[: match.start("mark")] if match else name
+
+
+def _numbered(table: str, number: int) -> str:
+    return table if number == 1 else f"{table}·{number}"
+
+
+def bare(text: str) -> str:
+    """Without parentheses around the whole."""
+    while text.startswith("(") and text.endswith(")"):
+        depth = 0
+        for i, sign in enumerate(text):
+            depth += (sign == "(") - (sign == ")")
+            if depth == 0 and i < len(text) - 1:
+                return text
+        text = text[1:-1]
+    return text
+
+
+def scan_text(name: str, at: At) -> str:
+    return {At.OLD: f"{name}₀", At.NEW: name, At.DELTA: f"d {name}"}[at]
+
+
+def _constant(w: Writer, n: Constant) -> Formula:
+    rows = ", ".join("(" + ", ".join(v.sql for v in row) + ")" for row in n.rows[:3])
+    return w.make("{" + rows + (", …" if len(n.rows) > 3 else "") + "}")
+
+
+def _window(w: Writer, n: Window) -> Formula:
+    return w.make("ω", tuple(f"{w.words(c.over(n.partition))} → {c.column.label}" for c in n.calls), w.write(n.input))
+
+
+def _top(w: Writer, n: TopK) -> Formula:
+    most = f"{n.limit if n.limit is not None else 'all'}" + (f" after {n.offset}" if n.offset else "")
+    order = tuple(w.words(o.sql) for o in n.order)
+    return w.make("τ", (f"{most} by {order[0]}", *order[1:]) if order else (most,), w.write(n.input))
+
+
+_WRITINGS: dict[type, Callable[..., Formula]] = {
+    Scan: lambda w, n: w.make(scan_text(w.table(n), n.at)),
+    Constant: _constant,
+    Filter: lambda w, n: w.make("σ", w.conditions(n.conjuncts), w.write(n.input)),
+    Project: lambda w, n: w.project(n),
+    Join: lambda w, n: w.make(JOIN_SIGNS[n.kind], w.conditions(n.on), w.write(n.left), w.write(n.right)),
+    UnionAll: lambda w, n: w.make(SUM, (), *(w.write(m) for m in n.members)) if n.members else w.make("∅"),
+    Negate: lambda w, n: w.make(MINUS, (), w.write(n.input)),
+    Weigh: lambda w, n: w.write(n.input),
+    Unweigh: lambda w, n: w.write(n.input),
+    Consolidate: lambda w, n: w.write(n.input),
+    Distinct: lambda w, n: w.make("δ", (), w.write(n.input)),
+    Aggregate: lambda w, n: w.aggregate(n),
+    Window: _window,
+    TopK: _top,
+    ExceptAll: lambda w, n: w.make("∸", (), w.write(n.left), w.write(n.right)),
+    IntersectAll: lambda w, n: w.make("∩", (), w.write(n.left), w.write(n.right)),
+    Generate: lambda w, n: w.make("μ", (w.words(n.generator.sql),), w.write(n.input)),
+    Opaque: lambda w, n: w.make("query"),
+}

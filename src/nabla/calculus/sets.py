@@ -1,0 +1,79 @@
+"""Set algebra on the nodes of bag algebra.
+
+The papers speak of sets, Nabla's nodes of bags. On bags without duplicates the operators of sets are short to write:
+union is Distinct(UnionAll), projection Distinct(Project), and EXCEPT ALL and INTERSECT ALL are difference and
+intersection as they stand. So interpreter, printers and SQL serve both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from nabla.algebra.expressions import Column, Named, equal
+from nabla.algebra.nodes import Distinct, ExceptAll, IntersectAll, Join, Node, Project, UnionAll
+from nabla.calculus.delta import primed
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """A set of rows as a plan, with the operators of the papers: `|` is ∪, `&` is ∩, `-` is −. No plan is the empty set,
+    and what is empty gives no term."""
+
+    plan: Node | None
+
+    def __or__(self, other: Rows) -> Rows:
+        if self.plan is None or other.plan is None:
+            return other if self.plan is None else self
+        return Rows(union(self.plan, other.plan))
+
+    def __and__(self, other: Rows) -> Rows:
+        if self.plan is None or other.plan is None:
+            return EMPTY
+        return Rows(IntersectAll(self.plan, other.plan))
+
+    def __sub__(self, other: Rows) -> Rows:
+        if self.plan is None or other.plan is None:
+            return self
+        return Rows(ExceptAll(self.plan, other.plan))
+
+    def semijoin(self, other: Rows, keys: tuple[str, ...]) -> Rows:
+        """S ⋉ T on the columns `keys`, which both have; two NULLs are equal."""
+        if self.plan is None or other.plan is None:
+            return EMPTY
+        beside = primed(project(other.plan, keys))
+        on = tuple(equal(self.plan.column(k).ref, beside.column(k + "'").ref, null_safe=True) for k in keys)
+        return Rows(Join(self.plan, beside, on, "semi"))
+
+    def under(self, columns: tuple[Column, ...]) -> Rows:
+        return EMPTY if self.plan is None else Rows(under(self.plan, columns))
+
+
+EMPTY = Rows(None)
+
+
+def union(left: Node, right: Node) -> Node:
+    columns = zip(left.columns, right.columns, strict=True)
+    return Distinct(UnionAll((left, right), tuple(replace(a, nullable=a.nullable or b.nullable) for a, b in columns)))
+
+
+def under(node: Node, columns: tuple[Column, ...]) -> Node:
+    """The same rows under the names of these columns."""
+    if [c.name for c in node.columns] == [c.name for c in columns]:
+        return node
+    return Project(node, tuple(Named(new, old.ref) for new, old in zip(columns, node.columns, strict=True)))
+
+
+def project(node: Node, names: tuple[str, ...]) -> Node:
+    """Π on some of the columns."""
+    if names == tuple(c.name for c in node.columns):
+        return node
+    return projection(Project(node, tuple(Named(node.column(n), node.column(n).ref) for n in names)))
+
+
+def projection(node: Project) -> Node:
+    """Π: a projection that keeps every column makes no two rows equal, so that nothing is to be done for it."""
+    return node if keeps_every_column(node) else Distinct(node)
+
+
+def keeps_every_column(node: Project) -> bool:
+    return node.input.names <= {o.expr.column for o in node.outputs}

@@ -1,0 +1,94 @@
+"""`nabla bench`: what a refresh costs against recomputing, measured on this machine in one run."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from nabla.cli.output import out, reporting
+
+app = typer.Typer(
+    name="bench", help="Measure refreshes against recomputing, on this machine, in one run.", no_args_is_help=True
+)
+
+JsonOption = Annotated[bool, typer.Option("--json", help="End with one line of JSON.")]
+DebugOption = Annotated[bool, typer.Option("--debug", help="Show Python's traceback when something goes wrong.")]
+
+
+def _say(text: str) -> None:
+    out().print(f"[{time.strftime('%H:%M:%S')}] {text}", markup=False, highlight=False)
+
+
+@contextmanager
+def _scratch() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="nabla-bench-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@app.command()
+@reporting
+def tpch(
+    scale: Annotated[float, typer.Option(help="TPC-H scale factor.")] = 1.0,
+    change: Annotated[str, typer.Option(help="Changed orders in percent; several as 0.01,0.1,1.")] = "0.1",
+    views: Annotated[str, typer.Option(help="all, or query numbers such as 1,3,6.")] = "all",
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds for each size and mode; medians are shown.")] = 3,
+    modes: Annotated[str, typer.Option(help="auto, incremental, or both as auto,incremental.")] = "auto",
+    kind: Annotated[Literal["mixed", "insert", "delete"], typer.Option(help="What happens to the orders.")] = "mixed",
+    place: Annotated[Literal["scattered", "recent"], typer.Option(help="Which orders go.")] = "scattered",
+    data: Annotated[Path, typer.Option(help="Where generated data is kept.")] = Path("bench/data"),
+    verify: Annotated[bool, typer.Option("--verify", help="Verify every view at the end.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw cost against the size of the change, as SVG or PNG.")] = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """TPC-H queries as views: orders and their lines change, each view is refreshed, and recomputed by plain Spark."""
+    from nabla.bench import tpch_run
+    from nabla.bench.measure import table
+    from nabla.bench.plot import draw
+
+    asked = tuple(part.strip() for part in modes.split(","))
+    workload = tpch_run.Workload(
+        scale,
+        tpch_run.numbers(change),
+        tpch_run.chosen(views),
+        rounds,
+        asked,  # type: ignore[arg-type]
+        kind,
+        place,
+        verify,
+    )
+    with _scratch() as folder:
+        outcome = tpch_run.run(workload, data, folder, _say)
+    out().print(table(outcome.summaries), markup=False, highlight=False)
+    if plot is not None:
+        draw(outcome.summaries, plot, f"TPC-H scale {scale:g}, {kind} changes, {place}")
+    if as_json:
+        print(outcome.to_json())  # noqa: T201
+
+
+@app.command()
+@reporting
+def small(as_json: JsonOption = False, debug: DebugOption = False) -> None:
+    """Fixed costs: the smallest refresh, and many small views in layers, over one Spark write of ten rows."""
+    from nabla.bench.layers import layered_views
+    from nabla.bench.smallest import smallest_refresh
+
+    with _scratch() as folder:
+        smallest = smallest_refresh(folder)
+        _say(str(smallest))
+        layers = layered_views(folder)
+        _say(str(layers))
+    if as_json:
+        print(json.dumps({"smallest": asdict(smallest), "layers": asdict(layers)}))  # noqa: T201

@@ -1,0 +1,97 @@
+"""What an explanation is made of: plain records about nodes, stages, tables and steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Role = Literal["change", "recompute", "lookup", "rest"]
+"""What the next refresh does at a node: the change passes through it, its rows are computed again (all of them, or those
+of the groups that the change touches), rows of it are looked up, or nothing."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What the lake's logs know of a stored relation. `reflects` is the version that the view contains, `now` the current
+    one; the state of a stage has no history."""
+
+    name: str
+    kind: str
+    reflects: int
+    now: int
+    rows: int
+    bytes: int
+    files: int
+    changed_rows: int = 0
+
+
+@dataclass(frozen=True)
+class NodeNote:
+    """An operator of the view. `rows` is known from the logs if `exact`, else a rough guess; `stage` names the stage that
+    keeps state for it."""
+
+    id: int
+    operator: str
+    label: str
+    rule: str
+    law: str
+    source: str
+    stage: str
+    children: tuple[int, ...]
+    role: Role
+    rows: int | None
+    exact: bool
+    table: str = ""
+
+
+@dataclass(frozen=True)
+class StageNote:
+    """A stage of the view and the state it keeps."""
+
+    name: str
+    table: str
+    method: str
+    law: str
+    source: str
+    keys: tuple[str, ...]
+    state: tuple[str, ...]
+    types: tuple[str, ...]
+    stored: Stored
+
+    def state_dict(self) -> dict[str, Any]:
+        columns = [{"name": n, "type": t} for n, t in zip(self.state, self.types, strict=True)]
+        size = {"rows": self.stored.rows, "bytes": self.stored.bytes, "files": self.stored.files}
+        return {"stage": self.name, "table": self.table, "key": list(self.keys), "columns": columns, **size}
+
+
+@dataclass(frozen=True)
+class ReadNote:
+    """A source of the view. `states` says what of it the next refresh reads: its change, its rows before or after."""
+
+    stored: Stored
+    columns: tuple[str, ...]
+    states: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**vars(self.stored), "columns": list(self.columns), "states": list(self.states)}
+
+
+@dataclass(frozen=True)
+class StepNote:
+    """A step of a refresh. One that is done `instead` replaces the one before it."""
+
+    what: str
+    algebra: str
+    sql: str
+    reads: tuple[str, ...]
+    instead: bool = False
+
+
+@dataclass(frozen=True)
+class Form:
+    """The maintenance expressions in one notation: what its signs mean, captions and lines; `sql` where the steps have none."""
+
+    title: str
+    signs: str
+    blocks: tuple[tuple[str, str], ...]
+    sql: str = ""

@@ -1,0 +1,146 @@
+"""How many rows of a table have a key: an index that says where nothing needs to be looked up.
+
+When an order arrives or goes together with its lines, the change itself holds all rows that a join can meet. The counts
+prove it: if as many rows had the key before as the change deletes, the deleted ones are all there were. So nothing is
+ever taken on trust from declared keys and foreign keys; they only tell which columns are worth counting.
+
+The counts of one version are kept in a file beside the table's data: sorted keys and their counts, looked up in place.
+Those of a later version follow from the changes in between, which transactions recorded.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.ipc as ipc
+import pyarrow.parquet as pq
+import pyarrow.types as kinds
+
+from nabla.storage import bags, reading
+from nabla.storage.changes import Change, between
+from nabla.storage.table import Snapshot, StoredTable
+
+FOLDER = "_keys"
+"""Where counts live, below the table's folder. Readers and vacuums of others pass over names with a `_`."""
+MOST_CHANGES = 0.05
+"""The share of changed rows from which on counting anew is cheaper than adding up changes."""
+REMEMBERED = 16
+
+
+def countable(kind: pa.DataType) -> bool:
+    """Whether values are whole numbers underneath, and equal exactly where these are."""
+    return bool(kinds.is_integer(kind) or kinds.is_date32(kind) or (kinds.is_timestamp(kind) and kind.unit == "us"))
+
+
+def whole(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """The values as whole numbers."""
+    return values.cast(pa.int32()).cast(pa.int64()) if kinds.is_date32(values.type) else values.cast(pa.int64())
+
+
+@dataclass
+class KeyCounts:
+    """The counts of one column of a table. `later` are, by version, the differences to the counted version."""
+
+    table: StoredTable
+    column: str
+    version: int
+    keys: memoryview
+    counts: memoryview
+    later: OrderedDict[int, dict[int, int]] = field(default_factory=OrderedDict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def outdated(self) -> bool:
+        """Whether so much has changed that counting anew is cheaper than adding up."""
+        return any(len(difference) > MOST_CHANGES * len(self.keys) for difference in self.later.values())
+
+    def of(self, version: int, keys: Iterable[int]) -> list[int] | None:
+        """How many rows have each of the keys in a version; None where that cannot be told from recorded changes."""
+        with self._lock:
+            difference = self._difference(version)
+        return None if difference is None else [self._counted(k) + difference.get(k, 0) for k in keys]
+
+    def _counted(self, key: int) -> int:
+        place = bisect_left(self.keys, key)
+        return self.counts[place] if place < len(self.keys) and self.keys[place] == key else 0
+
+    def _difference(self, version: int) -> dict[int, int] | None:
+        if version == self.version:
+            return {}
+        if version not in self.later:
+            known = max((v for v in self.later if v < version), default=self.version)
+            change = between(self.table, known, version) if known < version else None
+            if change is None or change.added or change.removed:
+                return None
+            self.later[version] = _added(self.later.get(known, {}), change, self.column)
+            while len(self.later) > REMEMBERED:
+                self.later.popitem(last=False)
+        return self.later[version]
+
+
+def _added(difference: dict[int, int], change: Change, column: str) -> dict[int, int]:
+    summed = dict(difference)
+    for file in change.recorded:
+        rows = pq.read_table(os.path.join(change.new.folder, file.path), columns=[column, bags.N])
+        for key, n in zip(whole(rows.column(0)).to_pylist(), rows.column(1).to_pylist(), strict=True):
+            summed[key] = summed.get(key, 0) + n
+    return summed
+
+
+def key_counts(table: StoredTable, column: str, version: int) -> KeyCounts | None:
+    """The counts from which those of a version follow, if any were made."""
+    usable = [v for v in _versions(table, column) if v <= version]
+    return _load(table.folder, column, max(usable)) if usable else None
+
+
+def make_key_counts(table: StoredTable, column: str, snapshot: Snapshot) -> None:
+    """Count the keys of a version."""
+    values = pc.value_counts(whole(reading.read(snapshot, [column])[column].drop_null()))
+    keys, counts = (values.field(name).cast(pa.int64()) for name in ("values", "counts"))
+    rows = pa.table({"key": keys, "count": counts}).sort_by("key").combine_chunks()
+    folder = Path(table.folder) / FOLDER
+    folder.mkdir(exist_ok=True)
+    path = _path(table.folder, column, snapshot.version)
+    scratch = path.with_suffix(f".{os.getpid()}")
+    with ipc.new_file(scratch, rows.schema) as file:
+        file.write_table(rows, max_chunksize=max(1, rows.num_rows))
+    scratch.rename(path)
+    for older in _versions(table, column)[:-2]:
+        _path(table.folder, column, older).unlink(missing_ok=True)
+
+
+def _path(folder: str, column: str, version: int) -> Path:
+    return Path(folder) / FOLDER / f"{quote(column, safe='')}-{version}.arrow"
+
+
+def _versions(table: StoredTable, column: str) -> list[int]:
+    folder = Path(table.folder) / FOLDER
+    found = (path.stem.rpartition("-") for path in folder.glob("*.arrow"))
+    return sorted(int(version) for name, _, version in found if name == quote(column, safe=""))
+
+
+@lru_cache(maxsize=64)
+def _load(folder: str, column: str, version: int) -> KeyCounts | None:
+    try:
+        rows = ipc.open_file(pa.memory_map(str(_path(folder, column, version)))).read_all()
+    except OSError:
+        return None  # counted anew by somebody else
+    keys, counts = (_numbers(rows[name]) for name in ("key", "count"))
+    return KeyCounts(StoredTable(folder), column, version, keys, counts)
+
+
+def _numbers(column: pa.ChunkedArray) -> memoryview:
+    if column.num_chunks == 0:
+        return memoryview(b"").cast("q")
+    (chunk,) = column.chunks
+    return memoryview(chunk.buffers()[1]).cast("q")[chunk.offset : chunk.offset + len(chunk)]

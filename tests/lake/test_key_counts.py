@@ -1,0 +1,103 @@
+"""Orders that come and go with their lines are joined from the change alone, and only where that is proven."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from comparing import refreshed
+
+from nabla.engine import lookup
+from nabla.lake import Lake
+from nabla.storage.key_counts import countable, key_counts, make_key_counts
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def shop(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:
+    monkeypatch.setattr(lookup, "SMALLEST", 0)
+    lake.create_table("orders", schema="id INT, day INT", data=[(i, i % 7) for i in range(50)], key="id")
+    lines = [(i, n, i * n) for i in range(50) for n in range(i % 4)]
+    schema = "order_id INT, n INT, price INT"
+    foreign = {"order_id": "orders.id"}
+    lake.create_table("lines", schema=schema, data=lines, key=("order_id", "n"), foreign_keys=foreign)
+    lake.create_view("sales", "SELECT day, SUM(price) AS total FROM orders JOIN lines ON id = order_id GROUP BY day")
+    return lake
+
+
+@pytest.fixture
+def looked_up(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many values each look-up in a table had."""
+    asked: list[int] = []
+    plain = lookup.matching
+
+    def counting(snapshot: object, key: str, values: pa.Array, columns: list[str]) -> object:
+        asked.append(len(values))
+        return plain(snapshot, key, values, columns)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(lookup, "matching", counting)
+    return asked
+
+
+def test_orders_with_their_lines_are_not_looked_up(shop: Lake, looked_up: list[int]) -> None:
+    for i in (60, 70):
+        with shop.transaction() as tx:
+            tx.insert("orders", [(i, 3), (i + 1, 4)])
+            tx.insert("lines", [(i, 0, 10), (i, 1, 11), (i + 1, 0, 12)])
+            tx.delete("orders", where=f"id = {i - 57}")
+            tx.delete("lines", where=f"order_id = {i - 57}")
+        assert refreshed(shop)["sales"].mode == "incremental"
+    assert looked_up
+    assert sum(looked_up) == 0
+
+
+def test_what_the_change_does_not_show_is_looked_up(shop: Lake, looked_up: list[int]) -> None:
+    with shop.transaction() as tx:
+        tx.insert("lines", [(5, 7, 100)])  # of an order that was there
+        tx.update("orders", set={"day": "6"}, where="id = 7")  # whose lines stay
+        tx.insert("orders", [(80, 1)])
+        tx.insert("lines", [(80, 0, 5)])
+    refreshed(shop)
+    assert sum(looked_up) == 2
+
+
+def test_broken_declarations_are_not_relied_on(shop: Lake) -> None:
+    with shop.transaction() as tx:
+        tx.delete("orders", where="id = 7")  # its lines stay behind
+        tx.insert("orders", [(11, 5)])  # a second order 11
+        tx.insert("lines", [(999, 0, 1)])  # of no order
+    refreshed(shop)
+    with shop.transaction() as tx:
+        tx.insert("orders", [(7, 2), (999, 2)])  # and now they have one
+        tx.delete("orders", rows=[(11, 5)])
+    refreshed(shop)
+    with shop.transaction() as tx:
+        tx.delete("lines", where="order_id = 11 AND n = 1")
+        tx.insert("orders", [(11, 1)])
+        tx.insert("lines", [(11, 1, 33)])
+    refreshed(shop)
+
+
+def test_counts_follow_the_changes(shop: Lake) -> None:
+    table = shop._log.table(shop._log.state().entries["lines"].parts["data"])
+    first = table.latest()
+    for i in range(3):
+        with shop.transaction() as tx:
+            tx.insert("lines", [(3, 10 + i, 1), (300, i, 1)])
+            tx.delete("lines", where=f"order_id = {6 + i} AND n = 0")
+    make_key_counts(table, "order_id", table.snapshot(first))
+    counts = key_counts(table, "order_id", table.latest())
+    assert counts is not None
+    assert counts.of(first, [3, 6, 7, 8, 300]) == [3, 2, 3, 0, 0]
+    assert counts.of(table.latest(), [3, 6, 7, 8, 300]) == [6, 1, 2, 0, 3]
+    assert counts.of(first + 1, [3, 6, 7, 8, 300]) == [4, 1, 3, 0, 1]
+    make_key_counts(table, "order_id", table.snapshot())
+    again = key_counts(table, "order_id", table.latest())
+    assert again is not None
+    assert again.version == table.latest()
+    assert again.of(table.latest(), [3, 6, 7, 8, 300]) == [6, 1, 2, 0, 3]
+
+
+def test_only_whole_numbers_are_counted() -> None:
+    assert all(map(countable, (pa.int32(), pa.int64(), pa.date32(), pa.timestamp("us", "UTC"))))
+    assert not any(map(countable, (pa.string(), pa.float64(), pa.decimal128(10, 2), pa.bool_())))

@@ -1,0 +1,24 @@
+"""docs/papers.md says what the code does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from nabla.calculus import pair_rules
+from nabla.calculus.pair_laws import PAIR_RULES
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/papers.md").read_text(encoding="utf-8")
+
+
+def test_the_table_of_pair_rules_is_the_registry() -> None:
+    table = PAGE.partition("| Q | ∇Q | ΔQ |\n|---|---|---|\n")[2].partition("\n\n")[0]
+    assert table.splitlines() == [f"| {r.query} | {r.delete} | {r.insert} |" for r in PAIR_RULES.values()]
+    assert {name for name in PAIR_RULES if not hasattr(pair_rules, name)} == set()
+
+
+def test_the_modules_that_the_page_names_are_there() -> None:
+    named = set(re.findall(r"`(?:calculus/)?([a-z_]+\.py)`", PAGE))
+    assert {name for name in named if not (ROOT / "src/nabla/calculus" / name).exists()} == set()
+    assert len(named) > 8
