@@ -1,0 +1,276 @@
+"""Rules brought to normal form, and the check that every variable has a finite set of values (safety)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+
+from nabla.datalog.clauses import Clause, Condition, Define, Lookup, aggregates, is_plain
+from nabla.datalog.clauses import names as names_in
+from nabla.datalog.functions import AGGREGATE_FUNCTIONS, ZERO_WHEN_EMPTY
+from nabla.datalog.terms import (
+    Aggregation,
+    Apply,
+    Atom,
+    Comparison,
+    Literal,
+    Operation,
+    Place,
+    Rule,
+    Term,
+    Variable,
+    Wildcard,
+    integer,
+    parts,
+    terms_of,
+    variables_of,
+    walk,
+)
+from nabla.errors import NablaError
+
+
+@dataclass
+class Normalizer:
+    """`taken` are the names of predicates and tables; aggregates in bodies get new ones, collected in `hidden`."""
+
+    taken: set[str]
+    hidden: list[str] = field(default_factory=list)
+
+    def clauses(self, rule: Rule) -> Iterator[Clause]:
+        """The rule, preceded by those for the aggregates in its body."""
+        work = _RuleWork(self, rule)
+        body = [part for literal in rule.body for part in work.conditions(literal)]
+        arguments = tuple(work.expression(argument, "the head") for argument in rule.head.arguments)
+        clause = Clause(rule.head.predicate, arguments, _with_definitions([*body, *work.extra]), rule.place)
+        if clause.grouped:
+            _check_aggregates(clause)
+        check_safety(clause)
+        for auxiliary in work.auxiliaries:
+            yield from self.clauses(auxiliary)
+        yield clause
+
+    def new_predicate(self, wanted: str) -> str:
+        name = next(n for i in count(1) if (n := f"{wanted}{i}") not in self.taken)
+        self.taken.add(name)
+        self.hidden.append(name)
+        return name
+
+
+class _RuleWork:
+    """The normal form of one rule in the making."""
+
+    def __init__(self, owner: Normalizer, rule: Rule) -> None:
+        self.owner = owner
+        self.rule = rule
+        self.names = {v for literal in rule.body for v in _all_variables(terms_of(literal))}
+        self.names |= _all_variables(rule.head.arguments)
+        self.extra: list[Condition] = []
+        self.auxiliaries: list[Rule] = []
+
+    def fresh(self, place: Place) -> Variable:
+        name = next(n for i in count(1) if (n := f"V{i}") not in self.names)
+        self.names.add(name)
+        return Variable(name, place)
+
+    def conditions(self, literal: Literal) -> Iterator[Condition]:
+        if isinstance(literal, Comparison):
+            left, right = (self.expression(t, "a comparison", no_aggregates=True) for t in terms_of(literal))
+            yield replace(literal, left=left, right=right)
+            return
+        arguments: list[Term] = []
+        for argument in literal.arguments:
+            if not is_plain(argument):
+                value = self.expression(argument, f"an argument of {literal.predicate}", no_aggregates=True)
+                variable = self.fresh(argument.place)
+                yield Define(variable, value)
+                argument = variable
+            arguments.append(argument)
+        yield replace(literal, arguments=tuple(arguments))
+
+    def expression(self, term: Term, where: str, no_aggregates: bool = False) -> Term:
+        match term:
+            case Wildcard():
+                raise _unsafe("_", f"stands for any value in {where}, where one is needed", term.place)
+            case Aggregation():
+                return self.looked_up(term)
+            case Apply():
+                if no_aggregates and term.function in AGGREGATE_FUNCTIONS:
+                    raise _misplaced_aggregate(term)
+                return replace(term, arguments=tuple(self.expression(a, where, no_aggregates) for a in term.arguments))
+            case Operation():
+                return replace(term, operands=tuple(self.expression(o, where, no_aggregates) for o in term.operands))
+        return term
+
+    def looked_up(self, term: Aggregation) -> Variable:
+        """An aggregate in a body: a hidden predicate with a row a group, and a lookup by the values of this rule."""
+        if term.function not in AGGREGATE_FUNCTIONS:
+            raise NablaError(
+                "NABLA_RULES_AGGREGATE", f"{term.function} is not an aggregate function", place=str(term.place)
+            )
+        inner = _all_variables([*term.arguments, *(t for literal in term.body for t in terms_of(literal))])
+        shared = tuple(Variable(name, term.place) for name in self._own_variables() if name in inner)
+        predicate = self.owner.new_predicate(f"{self.rule.head.predicate}_{term.function}")
+        body = term.body
+        if {v.name for v in shared} - bound_by(body):
+            body = (self._domain(shared, term), *body)
+        value: Term = Apply(term.function, term.arguments, place=term.place)
+        zero = term.function in ZERO_WHEN_EMPTY
+        if term.function == "sum":
+            value = Apply("coalesce", (value, integer(0)), place=term.place)
+        self.auxiliaries.append(Rule(Atom(predicate, (*shared, value), place=term.place), body, term.place))
+        result = self.fresh(term.place)
+        atom = Atom(predicate, (*shared, result), place=term.place)
+        self.extra.append(Lookup(atom, integer(0) if zero else None))
+        return result
+
+    def _own_variables(self) -> dict[str, Variable]:
+        return variables_of(*self.rule.head.arguments, *(t for literal in self.rule.body for t in terms_of(literal)))
+
+    def _domain(self, shared: tuple[Variable, ...], term: Aggregation) -> Atom:
+        """The values of this rule that an aggregate's body needs but does not bind itself: `count : { p(Y), Y < X }`."""
+        outer = tuple(
+            literal
+            for literal in self.rule.body
+            if not any(isinstance(part, Aggregation) for t in terms_of(literal) for part in walk(t))
+            and (isinstance(literal, Comparison) or not literal.negated)
+        )
+        known = bound_by(outer)
+        for variable in shared:
+            if variable.name not in known:
+                raise _unsafe(variable.name, f"is used around and inside of {term.function}, and bound by neither", term.place)
+        outer = tuple(literal for literal in outer if isinstance(literal, Atom) or names_in(literal) <= known)
+        predicate = self.owner.new_predicate(f"{self.rule.head.predicate}_domain")
+        domain = Atom(predicate, shared, place=term.place)
+        self.auxiliaries.append(Rule(domain, outer, term.place))
+        return domain
+
+
+def _all_variables(terms: Iterable[Term]) -> set[str]:
+    """Variables of terms, those inside of aggregations too."""
+    found: set[str] = set()
+    for term in terms:
+        for part in walk(term):
+            if isinstance(part, Variable):
+                found.add(part.name)
+            elif isinstance(part, Aggregation):
+                found |= _all_variables([*part.arguments, *(t for literal in part.body for t in terms_of(literal))])
+    return found
+
+
+def bound_by(body: Sequence[Condition]) -> set[str]:
+    """The variables that have values by positive atoms, by lookups and by equalities with what has."""
+    bound = {v for c in body if isinstance(c, Atom) and not c.negated for v in _plain_variables(c)}
+    while True:
+        more = {name for condition in body for name in _binds(condition, bound)} - bound
+        if not more:
+            return bound
+        bound |= more
+
+
+def _plain_variables(atom: Atom) -> Iterator[str]:
+    yield from (a.name for a in atom.arguments if isinstance(a, Variable))
+
+
+def _binds(condition: Condition, bound: set[str]) -> Iterator[str]:
+    match condition:
+        case Define():
+            if set(variables_of(condition.term)) <= bound:
+                yield condition.variable.name
+        case Lookup():
+            if set(variables_of(*condition.keys)) <= bound:
+                yield condition.result.name
+        case Comparison(operator="="):
+            for side, other in ((condition.left, condition.right), (condition.right, condition.left)):
+                # An aggregation beside the sign has a value whatever stands in its braces.
+                if isinstance(side, Variable) and set(variables_of(other)) <= bound:
+                    yield side.name
+
+
+def _with_definitions(body: list[Condition]) -> tuple[Condition, ...]:
+    """Equalities that give a variable its only value become definitions, each once its operands have values."""
+    bound = {v for c in body if isinstance(c, Atom) and not c.negated for v in _plain_variables(c)}
+    result, changed = list(body), True
+    while changed:
+        changed = False
+        for place, condition in enumerate(result):
+            if isinstance(condition, Comparison) and condition.operator == "=":
+                defined = _as_definition(condition, bound)
+                if defined is not None:
+                    result[place], changed = defined, True
+                    bound.add(defined.variable.name)
+            elif not isinstance(condition, Atom | Comparison):
+                more = set(_binds(condition, bound)) - bound
+                bound |= more
+                changed = changed or bool(more)
+    return tuple(result)
+
+
+def _as_definition(condition: Comparison, bound: set[str]) -> Define | None:
+    for side, other in ((condition.left, condition.right), (condition.right, condition.left)):
+        if isinstance(side, Variable) and side.name not in bound and set(variables_of(other)) <= bound:
+            return Define(side, other)
+    return None
+
+
+def check_safety(clause: Clause) -> None:
+    bound = bound_by(clause.body)
+    for term in clause.arguments:
+        for name, variable in variables_of(term).items():
+            if name not in bound:
+                raise _unsafe(name, "is in the head and has no value in the body", variable.place)
+    for condition in clause.body:
+        terms = terms_of(condition) if isinstance(condition, Atom | Comparison) else _terms(condition)
+        for name, variable in variables_of(*terms).items():
+            if name not in bound:
+                raise _unsafe(name, f"has no value in {_shown(condition)}", variable.place)
+
+
+def _terms(condition: Define | Lookup) -> tuple[Term, ...]:
+    return (condition.variable, condition.term) if isinstance(condition, Define) else condition.atom.arguments
+
+
+def _shown(condition: Condition) -> str:
+    if isinstance(condition, Atom) and condition.negated:
+        return f"{condition}: a negation only tests values"
+    return str(condition)
+
+
+def _unsafe(name: str, why: str, place: Place) -> NablaError:
+    remedy = "Bind it with an atom that is not negated, or write _ for any value."
+    return NablaError("NABLA_RULES_UNSAFE", f"{name} {why}", place=str(place), remedy=remedy if name != "_" else "")
+
+
+def _misplaced_aggregate(term: Apply) -> NablaError:
+    hint = "greatest" if term.function == "max" else "least" if term.function == "min" else ""
+    other = f" Of two values the function is {hint}." if hint else ""
+    return NablaError(
+        "NABLA_RULES_AGGREGATE",
+        f"{term.function} aggregates, and stands in a body",
+        place=str(term.place),
+        remedy=f"Write N = {term.function} X : {{ … }}, or aggregate in a head.{other}",
+    )
+
+
+def _check_aggregates(clause: Clause) -> None:
+    """An aggregate of a head stands alone or among the variables that the head groups by."""
+    keys = {a for a in clause.arguments if not aggregates(a)}
+
+    def refuse(what: str, place: Place, remedy: str) -> NablaError:
+        return NablaError("NABLA_RULES_AGGREGATE", what, place=str(place), remedy=remedy)
+
+    def visit(term: Term) -> None:
+        if term in keys:
+            return
+        if isinstance(term, Apply) and term.function in AGGREGATE_FUNCTIONS:
+            if any(aggregates(inside) for inside in term.arguments):
+                raise refuse(f"{term} aggregates an aggregate", term.place, "Define the inner one by a rule of its own.")
+            return
+        if isinstance(term, Variable):
+            remedy = f"Make {term} an argument of the head, or put it inside of the aggregate."
+            raise refuse(f"{term} stands beside an aggregate, and the head does not group by it", term.place, remedy)
+        for part in parts(term):
+            visit(part)
+
+    for argument in clause.arguments:
+        visit(argument)
