@@ -12,10 +12,14 @@ from nabla.datalog.program import Program
 
 
 def evaluate_program(
-    program: Program, backend: Backend[Relation], bound: int = ROUNDS, rounds: list[Round] | None = None
+    program: Program,
+    backend: Backend[Relation],
+    bound: int = ROUNDS,
+    rounds: list[Round] | None = None,
+    given: Mapping[str, Relation] | None = None,
 ) -> dict[str, Relation]:
-    """All stored predicates in the new state of the tables."""
-    made: dict[str, Relation] = {}
+    """All stored predicates in the new state of the tables; `given` are tables that are not stored under their names."""
+    made: dict[str, Relation] = dict(given or {})
     for stratum in program.strata:
         first = stratum.predicates[0]
         if stratum.recursive:

@@ -75,6 +75,9 @@ class _RuleWork:
 
     def conditions(self, literal: Literal) -> Iterator[Condition]:
         if isinstance(literal, Comparison):
+            if (named := self._named_result(literal)) is not None:
+                self.looked_up(*named)
+                return
             left, right = (self.expression(t, "a comparison", no_aggregates=True) for t in terms_of(literal))
             yield replace(literal, left=left, right=right)
             return
@@ -102,7 +105,17 @@ class _RuleWork:
                 return replace(term, operands=tuple(self.expression(o, where, no_aggregates) for o in term.operands))
         return term
 
-    def looked_up(self, term: Aggregation) -> Variable:
+    def _named_result(self, literal: Comparison) -> tuple[Aggregation, Variable] | None:
+        """`N = count : { … }` where nothing else gives N its value: then the lookup does."""
+        equalities = [b for b in self.rule.body if isinstance(b, Comparison) and b.operator == "="]
+        for variable, term in ((literal.left, literal.right), (literal.right, literal.left)):
+            if literal in equalities and isinstance(variable, Variable) and isinstance(term, Aggregation):
+                elsewhere = [b for b in equalities if b is not literal and variable in terms_of(b)]
+                if not elsewhere and variable.name not in bound_by([b for b in self.rule.body if isinstance(b, Atom)]):
+                    return term, variable
+        return None
+
+    def looked_up(self, term: Aggregation, named: Variable | None = None) -> Variable:
         """An aggregate in a body: a hidden predicate with a row a group, and a lookup by the values of this rule."""
         if term.function not in AGGREGATE_FUNCTIONS:
             raise NablaError(
@@ -119,7 +132,7 @@ class _RuleWork:
         if term.function == "sum":
             value = Apply("coalesce", (value, integer(0)), place=term.place)
         self.auxiliaries.append(Rule(Atom(predicate, (*shared, value), place=term.place), body, term.place))
-        result = self.fresh(term.place)
+        result = named or self.fresh(term.place)
         atom = Atom(predicate, (*shared, result), place=term.place)
         self.extra.append(Lookup(atom, integer(0) if zero else None))
         return result

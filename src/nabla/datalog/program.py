@@ -36,12 +36,36 @@ def program_of(rules: Iterable[Rule], tables: Tables, type_of: TypeOf = plain_ty
     resolved = tuple(map(names.rule, written))
     normalizer = Normalizer({*names.derived, *names.tables})
     clauses = tuple(clause for rule in resolved for clause in normalizer.clauses(rule))
-    labels = names.tables | names.derived
+    text = text or "\n".join(map(str, written))
+    return _checked(text, resolved, clauses, columns, names.derived, type_of, normalizer.hidden)
+
+
+def program_of_clauses(
+    clauses: Iterable[Clause],
+    tables: Tables,
+    type_of: TypeOf = plain_type_of,
+    labels: Mapping[str, tuple[str, ...]] | None = None,
+) -> Program:
+    """A program whose rules are in normal form already, as rewritings make them."""
+    made = tuple(clauses)
+    columns = {name: tuple(map(_column, given)) for name, given in tables.items()}
+    return _checked("\n".join(map(str, made)), (), made, columns, labels or {}, type_of, ())
+
+
+def _checked(
+    text: str,
+    rules: tuple[Rule, ...],
+    clauses: tuple[Clause, ...],
+    tables: Mapping[str, tuple[Column, ...]],
+    labels: Mapping[str, tuple[str, ...]],
+    type_of: TypeOf,
+    hidden: Iterable[str],
+) -> Program:
+    labels = {name: tuple(c.name for c in columns) for name, columns in tables.items()} | dict(labels)
     for clause in clauses:
         labels.setdefault(clause.predicate, column_names(clause.head))
     strata = stratify(clauses)
-    typing = Typing(clauses, labels, columns, type_of)
-    return Program(text or "\n".join(map(str, written)), resolved, clauses, columns, strata, typing, normalizer.hidden)
+    return Program(text, rules, clauses, tables, strata, Typing(clauses, labels, tables, type_of), hidden)
 
 
 def _column(given: tuple[str, str] | Column) -> Column:

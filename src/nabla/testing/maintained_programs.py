@@ -15,7 +15,9 @@ from nabla.algebra.interpreter import Bag, Database, added, negated
 from nabla.calculus.stages import Staged, cut
 from nabla.datalog.evaluate import evaluate_program, memory_of
 from nabla.datalog.fixpoint import Fixpoint, Round
+from nabla.datalog.memory import Rows
 from nabla.datalog.program import Program
+from nabla.datalog.propagate import DeltaRules, propagate
 from nabla.testing.maintained import build, maintain
 
 
@@ -85,3 +87,20 @@ class MaintainedProgram:
         moved.add(name)
         inserted = frozenset(row for row, n in change.items() if n > 0)
         result[name] = SetChange(inserted, frozenset(row for row, n in change.items() if n < 0))
+
+
+def by_delta_rules(maintained: MaintainedProgram, predicate: str, changes: Mapping[str, SetChange]) -> SetChange:
+    """The change of a predicate by Manthey's rules, from the old states and the changes of what it reads.
+
+    To be asked after `apply`, whose result tells the changes of predicates; those of tables are taken as sets."""
+    rules, memory = DeltaRules(maintained.program, predicate), maintained.memory
+    given: dict[str, Rows] = {}
+    for name in (*rules.inputs, predicate):
+        fields = memory.fields[name]
+        before, after = frozenset(memory.before[name]), frozenset(memory.after[name])
+        change = changes.get(name, SetChange()) if name not in maintained.program.tables else None
+        change = change or SetChange(after - before, before - after)
+        for sign, rows in (("ᵒ", before), ("⁺", change.inserted), ("⁻", change.deleted)):
+            given[name + sign] = Rows(fields, Counter(rows))
+    come, went = propagate(rules, memory, given)
+    return SetChange(come.set if come else frozenset(), went.set if went else frozenset())
