@@ -232,4 +232,3 @@ def head_row(translation: Translation, body: Body, columns: Sequence[Column]) ->
         value = translation.expression(argument, body)
         outputs.append(Named(translation.fresh.column(column), cast(value, column.type)))
     return Project(body.node, tuple(outputs))
-

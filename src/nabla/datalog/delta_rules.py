@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from nabla.datalog.clauses import Clause, Condition, aggregates
-from nabla.datalog.terms import TRUE, Atom, Term, Variable, Wildcard, variables_of
+from nabla.datalog.terms import TRUE, Atom, Term, Variable, Wildcard, new_variables, variables_of
 from nabla.datalog.unfold import Operator
 
 Version = Literal["⁺", "⁻", "ᵒ", "⁰", "ⁿ"]
@@ -124,7 +124,8 @@ def _grouping(op: Operator) -> Iterator[Clause]:
     yield Clause(now.predicate, b.arguments, (touched, version(b, "ᵒ"), version(b, "⁻", True)))
     yield Clause(now.predicate, b.arguments, (touched, version(b, "⁺")))
     yield Clause(p.predicate + "ᵃ", p.arguments, (now,))
-    row = tuple(Variable(f"N{i}") if aggregates(a) else a for i, a in enumerate(p.arguments))
+    fresh = new_variables("N", variables_of(*b.arguments))
+    row = tuple(next(fresh) if aggregates(a) else a for a in p.arguments)
     again, old = Atom(p.predicate + "ᵃ", row), Atom(p.predicate + "ᵒ", row)
     yield Clause(p.predicate + "⁺", row, (again, replace(old, negated=True)))
     yield Clause(p.predicate + "⁻", row, (touched, old, replace(again, negated=True)))

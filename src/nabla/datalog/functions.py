@@ -7,10 +7,11 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
-from nabla.algebra.evaluator import CannotEvaluate, Slot, compile_expression, parse_type
+from nabla.algebra.evaluator import CannotEvaluate, Slot, Term, parse_type
 from nabla.algebra.evaluator.aggregates import AGGREGATES
 from nabla.algebra.evaluator.calls import names_of
 from nabla.algebra.evaluator.compiler import Scope, children, parse, shape_of
+from nabla.algebra.evaluator.terms import constant
 from nabla.algebra.evaluator.types import (
     BIGINT,
     BOOLEAN,
@@ -25,12 +26,13 @@ from nabla.algebra.evaluator.types import (
 TypeOf: TypeAlias = Callable[[str, Mapping[str, str]], str]
 """The type of Spark SQL text over columns whose types are given; it may aggregate. Fails where Spark would."""
 
-AGGREGATE_FUNCTIONS = AGGREGATES | frozenset(
-    "approx_percentile approx_top_k bitmap_construct_agg bitmap_or_agg collect_list corr count_min_sketch covar_pop "
-    "covar_samp grouping histogram_numeric hll_sketch_agg hll_union_agg kurtosis listagg mode percentile_approx "
-    "percentile_disc regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy "
-    "schema_of_json_agg skewness string_agg try_avg try_sum".split()
-)
+_ONLY_IN_SPARK = """
+    approx_percentile approx_top_k bitmap_construct_agg bitmap_or_agg corr count_min_sketch covar_pop covar_samp
+    histogram_numeric hll_sketch_agg hll_union_agg kurtosis listagg mode percentile_approx percentile_disc regr_avgx
+    regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy schema_of_json_agg skewness
+    string_agg try_avg try_sum
+"""
+AGGREGATE_FUNCTIONS = AGGREGATES.union(_ONLY_IN_SPARK.split())
 ZERO_WHEN_EMPTY = frozenset(("count", "sum", "count_if", "approx_count_distinct"))
 """Aggregates that have a value where there is nothing to aggregate."""
 
@@ -77,7 +79,7 @@ def _known(kind: SqlType, sql: str) -> str:
 class _TypeScope(Scope):
     """Builds a term for its type alone: a call of an aggregate function is an operand of the type it returns."""
 
-    def __call__(self, node: exp.Expr):  # type: ignore[no-untyped-def]  # noqa: ANN204
+    def __call__(self, node: exp.Expr) -> Term:
         function = next((n for n in names_of(node) if n in AGGREGATES), None)
         if function is None:
             return super().__call__(node)
@@ -85,7 +87,7 @@ class _TypeScope(Scope):
         if arguments and isinstance(arguments[0], exp.Distinct):
             arguments = arguments[0].expressions
         kinds = [super(_TypeScope, self).__call__(a).type for a in arguments]
-        return compile_expression("NULL", {})._replace(type=_aggregate_type(function, kinds))
+        return constant(None, _aggregate_type(function, kinds))
 
 
 def _aggregate_type(function: str, kinds: list[SqlType]) -> SqlType:

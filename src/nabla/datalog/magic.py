@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from nabla.algebra.evaluator import Row
-from nabla.datalog.clauses import Clause, Comparison, Condition, Define, is_plain, names
+from nabla.datalog.clauses import Clause, Condition, Define, is_plain, names
 from nabla.datalog.evaluate import evaluate_program, memory_of
 from nabla.datalog.fixpoint import ROUNDS, Backend, Relation, Round
 from nabla.datalog.program import Program, program_of_clauses
 from nabla.datalog.resolve import Names
 from nabla.datalog.syntax import parse_query
-from nabla.datalog.terms import CAST_FUNCTIONS, Apply, Atom, Constant, Term, Variable, Wildcard
+from nabla.datalog.terms import CAST_FUNCTIONS, Apply, Atom, Comparison, Constant, Term, Variable, Wildcard
 from nabla.errors import NablaError
 
 ANSWER = "answer"
@@ -76,11 +76,11 @@ class _Rewriting:
         pattern = "".join("b" if isinstance(a, Constant) else "f" for a in arguments)
         source = self._source(self.asked.predicate, pattern)
         if source != self.asked.predicate:
-            seed = tuple(
-                _typed(a, c.type) for a, c in zip(arguments, columns, strict=True) if isinstance(a, Constant)
-            )
+            seed = tuple(_typed(a, c.type) for a, c in zip(arguments, columns, strict=True) if isinstance(a, Constant))
             self.clauses.append(Clause(_magic(source), seed))
-        head = tuple(_typed(a, c.type) if isinstance(a, Constant) else a for a, c in zip(arguments, columns, strict=True))
+        head = tuple(
+            _typed(a, c.type) if isinstance(a, Constant) else a for a, c in zip(arguments, columns, strict=True)
+        )
         self.clauses.append(Clause(ANSWER, head, (Atom(source, arguments),)))
         done: set[tuple[str, str]] = set()
         while waiting := [key for key in self.adorned if key not in done]:
@@ -121,12 +121,14 @@ class _Rewriting:
         rest = [c for c in clause.body if not isinstance(c, Atom) or c.negated]
         for condition in rest:
             if not isinstance(condition, Comparison | Define):
-                self.whole |= {q: None for q, _, _ in Clause("", (), (condition,)).reads() if q not in self.original.tables}
+                self.whole |= {
+                    q: None for q, _, _ in Clause("", (), (condition,)).reads() if q not in self.original.tables
+                }
         waiting = [a for a in clause.atoms if not a.negated]
         body: list[Condition] = [start]
         known = set(names(start))
         while waiting:
-            atom = max(waiting, key=lambda a: (sum(map(_is_known(known), a.arguments)), -waiting.index(a)))
+            atom = max(waiting, key=lambda a: (sum(_known_arguments(a, known)), -waiting.index(a)))
             waiting.remove(atom)
             body.append(self._adorned_atom(atom, known, body, rest))
             known |= names(atom)
@@ -134,9 +136,9 @@ class _Rewriting:
 
     def _adorned_atom(self, atom: Atom, known: set[str], before: list[Condition], rest: list[Condition]) -> Atom:
         """The atom over the restricted predicate, and the rule that says for which values it is asked."""
-        bound = [_is_known(known)(a) for a in atom.arguments]
+        bound = _known_arguments(atom, known)
         source = self._source(atom.predicate, "".join("b" if b else "f" for b in bound))
-        if source in (atom.predicate,):
+        if source == atom.predicate:
             return atom
         values = tuple(a for a, b in zip(atom.arguments, bound, strict=True) if b)
         tests = [c for c in rest if isinstance(c, Comparison) and names(c) <= known]
@@ -150,8 +152,8 @@ def _magic(name: str) -> str:
     return f"magic {name}"
 
 
-def _is_known(known: set[str]):  # type: ignore[no-untyped-def]
-    return lambda argument: isinstance(argument, Constant) or (isinstance(argument, Variable) and argument.name in known)
+def _known_arguments(atom: Atom, known: set[str]) -> list[bool]:
+    return [isinstance(a, Constant) or (isinstance(a, Variable) and a.name in known) for a in atom.arguments]
 
 
 def _wanted(clause: Clause, pattern: str, magic: str) -> tuple[Atom, list[Define]]:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from nabla.algebra.evaluator import Row, Term as Compiled
-from nabla.algebra.evaluator import Value, evaluate_expression, parse_type
+from nabla.algebra.evaluator import Row, Value, evaluate_expression, parse_type
+from nabla.algebra.evaluator import Term as Compiled
 from nabla.algebra.evaluator.aggregates import aggregation
 from nabla.algebra.evaluator.casts import cast_to
 from nabla.algebra.evaluator.types import UNKNOWN

@@ -1,14 +1,15 @@
-"""Rules brought to normal form, and the check that every variable has a finite set of values (safety)."""
+"""Rules brought to normal form."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import count
 
 from nabla.datalog.clauses import Clause, Condition, Define, Lookup, aggregates, is_plain
 from nabla.datalog.clauses import names as names_in
 from nabla.datalog.functions import AGGREGATE_FUNCTIONS, ZERO_WHEN_EMPTY
+from nabla.datalog.safety import binds, bound_by, check_safety, plain_variables, unsafe
 from nabla.datalog.terms import (
     Aggregation,
     Apply,
@@ -94,7 +95,7 @@ class _RuleWork:
     def expression(self, term: Term, where: str, no_aggregates: bool = False) -> Term:
         match term:
             case Wildcard():
-                raise _unsafe("_", f"stands for any value in {where}, where one is needed", term.place)
+                raise unsafe("_", f"stands for any value in {where}, where one is needed", term.place)
             case Aggregation():
                 return self.looked_up(term)
             case Apply():
@@ -121,12 +122,14 @@ class _RuleWork:
             raise NablaError(
                 "NABLA_RULES_AGGREGATE", f"{term.function} is not an aggregate function", place=str(term.place)
             )
+        term = replace(term, body=tuple(map(self._with_outer_values, term.body)))
         inner = _all_variables([*term.arguments, *(t for literal in term.body for t in terms_of(literal))])
-        shared = tuple(Variable(name, term.place) for name in self._own_variables() if name in inner)
+        outer = {**self._own_variables(), **{d.variable.name: d.variable for d in self.extra if isinstance(d, Define)}}
+        shared = tuple(Variable(name, term.place) for name in outer if name in inner)
         predicate = self.owner.new_predicate(f"{self.rule.head.predicate}_{term.function}")
         body = term.body
-        if {v.name for v in shared} - bound_by(body):
-            body = (self._domain(shared, term), *body)
+        if needed := tuple(v for v in shared if v.name not in bound_by(body)):
+            body = (self._domain(needed, term), *body)
         value: Term = Apply(term.function, term.arguments, place=term.place)
         zero = term.function in ZERO_WHEN_EMPTY
         if term.function == "sum":
@@ -136,6 +139,23 @@ class _RuleWork:
         atom = Atom(predicate, (*shared, result), place=term.place)
         self.extra.append(Lookup(atom, integer(0) if zero else None))
         return result
+
+    def _with_outer_values(self, literal: Literal) -> Literal:
+        """An atom in braces whose argument this rule computes, `p(X + 1)`: the rule does, and looks the value up."""
+        if isinstance(literal, Comparison):
+            return literal
+        outer = self._own_variables()
+
+        def value(argument: Term) -> Term:
+            own = variables_of(argument)
+            inside = any(isinstance(part, Aggregation | Wildcard) for part in walk(argument))
+            if is_plain(argument) or inside or not own or not own.keys() <= outer.keys():
+                return argument
+            variable = self.fresh(argument.place)
+            self.extra.append(Define(variable, self.expression(argument, literal.predicate, no_aggregates=True)))
+            return variable
+
+        return replace(literal, arguments=tuple(map(value, literal.arguments)))
 
     def _own_variables(self) -> dict[str, Variable]:
         return variables_of(*self.rule.head.arguments, *(t for literal in self.rule.body for t in terms_of(literal)))
@@ -151,7 +171,9 @@ class _RuleWork:
         known = bound_by(outer)
         for variable in shared:
             if variable.name not in known:
-                raise _unsafe(variable.name, f"is used around and inside of {term.function}, and bound by neither", term.place)
+                raise unsafe(
+                    variable.name, f"is used around and inside of {term.function}, and bound by neither", term.place
+                )
         outer = tuple(literal for literal in outer if isinstance(literal, Atom) or names_in(literal) <= known)
         predicate = self.owner.new_predicate(f"{self.rule.head.predicate}_domain")
         domain = Atom(predicate, shared, place=term.place)
@@ -171,38 +193,9 @@ def _all_variables(terms: Iterable[Term]) -> set[str]:
     return found
 
 
-def bound_by(body: Sequence[Condition]) -> set[str]:
-    """The variables that have values by positive atoms, by lookups and by equalities with what has."""
-    bound = {v for c in body if isinstance(c, Atom) and not c.negated for v in _plain_variables(c)}
-    while True:
-        more = {name for condition in body for name in _binds(condition, bound)} - bound
-        if not more:
-            return bound
-        bound |= more
-
-
-def _plain_variables(atom: Atom) -> Iterator[str]:
-    yield from (a.name for a in atom.arguments if isinstance(a, Variable))
-
-
-def _binds(condition: Condition, bound: set[str]) -> Iterator[str]:
-    match condition:
-        case Define():
-            if set(variables_of(condition.term)) <= bound:
-                yield condition.variable.name
-        case Lookup():
-            if set(variables_of(*condition.keys)) <= bound:
-                yield condition.result.name
-        case Comparison(operator="="):
-            for side, other in ((condition.left, condition.right), (condition.right, condition.left)):
-                # An aggregation beside the sign has a value whatever stands in its braces.
-                if isinstance(side, Variable) and set(variables_of(other)) <= bound:
-                    yield side.name
-
-
 def _with_definitions(body: list[Condition]) -> tuple[Condition, ...]:
     """Equalities that give a variable its only value become definitions, each once its operands have values."""
-    bound = {v for c in body if isinstance(c, Atom) and not c.negated for v in _plain_variables(c)}
+    bound = {v for c in body if isinstance(c, Atom) and not c.negated for v in plain_variables(c)}
     result, changed = list(body), True
     while changed:
         changed = False
@@ -213,7 +206,7 @@ def _with_definitions(body: list[Condition]) -> tuple[Condition, ...]:
                     result[place], changed = defined, True
                     bound.add(defined.variable.name)
             elif not isinstance(condition, Atom | Comparison):
-                more = set(_binds(condition, bound)) - bound
+                more = set(binds(condition, bound)) - bound
                 bound |= more
                 changed = changed or bool(more)
     return tuple(result)
@@ -224,34 +217,6 @@ def _as_definition(condition: Comparison, bound: set[str]) -> Define | None:
         if isinstance(side, Variable) and side.name not in bound and set(variables_of(other)) <= bound:
             return Define(side, other)
     return None
-
-
-def check_safety(clause: Clause) -> None:
-    bound = bound_by(clause.body)
-    for term in clause.arguments:
-        for name, variable in variables_of(term).items():
-            if name not in bound:
-                raise _unsafe(name, "is in the head and has no value in the body", variable.place)
-    for condition in clause.body:
-        terms = terms_of(condition) if isinstance(condition, Atom | Comparison) else _terms(condition)
-        for name, variable in variables_of(*terms).items():
-            if name not in bound:
-                raise _unsafe(name, f"has no value in {_shown(condition)}", variable.place)
-
-
-def _terms(condition: Define | Lookup) -> tuple[Term, ...]:
-    return (condition.variable, condition.term) if isinstance(condition, Define) else condition.atom.arguments
-
-
-def _shown(condition: Condition) -> str:
-    if isinstance(condition, Atom) and condition.negated:
-        return f"{condition}: a negation only tests values"
-    return str(condition)
-
-
-def _unsafe(name: str, why: str, place: Place) -> NablaError:
-    remedy = "Bind it with an atom that is not negated, or write _ for any value."
-    return NablaError("NABLA_RULES_UNSAFE", f"{name} {why}", place=str(place), remedy=remedy if name != "_" else "")
 
 
 def _misplaced_aggregate(term: Apply) -> NablaError:
@@ -277,7 +242,9 @@ def _check_aggregates(clause: Clause) -> None:
             return
         if isinstance(term, Apply) and term.function in AGGREGATE_FUNCTIONS:
             if any(aggregates(inside) for inside in term.arguments):
-                raise refuse(f"{term} aggregates an aggregate", term.place, "Define the inner one by a rule of its own.")
+                raise refuse(
+                    f"{term} aggregates an aggregate", term.place, "Define the inner one by a rule of its own."
+                )
             return
         if isinstance(term, Variable):
             remedy = f"Make {term} an argument of the head, or put it inside of the aggregate."

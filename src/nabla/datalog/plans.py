@@ -124,4 +124,3 @@ class _Calls:
         elif isinstance(term, Operation):
             around = Operation(term.operator, marks)
         return Expr(sql_of(around), "void").substitute(places)
-

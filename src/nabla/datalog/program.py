@@ -117,11 +117,14 @@ class Program:
     def stored(self) -> tuple[str, ...]:
         """The predicates that must be kept as views: all that the rules define, and hidden ones that recursion reads."""
         read_by_recursion = {
-            q for s in self.strata if s.recursive for p in s.predicates for c in self.clauses_of(p) for q, _, _ in c.reads()
+            q
+            for s in self.strata
+            if s.recursive
+            for p in s.predicates
+            for c in self.clauses_of(p)
+            for q, _, _ in c.reads()
         }
-        return tuple(
-            p for s in self.strata for p in s.predicates if p not in self.hidden or p in read_by_recursion
-        )
+        return tuple(p for s in self.strata for p in s.predicates if p not in self.hidden or p in read_by_recursion)
 
     def columns(self, name: str) -> tuple[Column, ...]:
         return self.tables[name] if name in self.tables else self.typing.columns(name)

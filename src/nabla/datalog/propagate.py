@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 
 from nabla.algebra.expressions import Column
 from nabla.datalog.clauses import Clause, Condition
@@ -50,6 +51,7 @@ class DeltaRules:
         for op in self.operators:
             yield from op.clauses
 
+    @cached_property
     def runnable(self) -> Program:
         """The delta rules as a program over the old states and the changes of what the predicate reads."""
         tables = {name + sign: self._columns(name) for name in self.inputs for sign in ("ᵒ", *SIGNS)}
@@ -67,14 +69,12 @@ def _in_old_state(clause: Clause) -> Clause:
     return replace(clause, predicate=clause.predicate + "ᵒ", body=body)
 
 
-def propagate(
-    rules: DeltaRules, backend: Backend[Relation], given: Mapping[str, Relation]
-) -> tuple[Relation | None, Relation | None]:
-    """(p⁺, p⁻), from the old states and changes of what p reads: `given` holds qᵒ, q⁺ and q⁻ for each, and pᵒ."""
-    program = rules.runnable()
+def propagate(rules: DeltaRules, backend: Backend[Relation], given: Mapping[str, Relation]) -> dict[str, Relation]:
+    """p⁺ and p⁻ under these names, from the old states and changes of what p reads: `given` holds qᵒ, q⁺, q⁻ and pᵒ."""
+    program = rules.runnable
     reads = {name: relation for name, relation in given.items() if name in program.tables}
     made = evaluate_program(program, backend, given=reads)
-    return made.get(rules.predicate + "⁺"), made.get(rules.predicate + "⁻")
+    return {name: made[name] for sign in SIGNS if (name := rules.predicate + sign) in made}
 
 
 def show(program: Program) -> str:
@@ -97,8 +97,9 @@ def show(program: Program) -> str:
 def _recursive(program: Program, predicates: tuple[str, ...]) -> Iterator[str]:
     """How a recursive group is maintained, in the same notation."""
     group = program.group(predicates[0])
-    yield f"% {', '.join(predicates)}: recursive. Delta rules would not be stratifiable: insertions need all deletions,"
-    yield "% and deletions all insertions. Over-delete (ˣ) in the old state, then derive (ᵃ) from what stands (ˢ) in the new one."
+    yield f"% {', '.join(predicates)}: recursive, and delta rules of it would not be stratifiable: insertions need all"
+    yield "% deletions, and deletions all insertions. Instead: over-delete (ˣ) in the old state, then derive (ᵃ) from what"
+    yield "% stands (ˢ) in the new one (ⁿ)."
     for clause in group.clauses:
         yield str(clause)
     yield ""
@@ -142,4 +143,3 @@ def _at(condition: Condition, lower: str, state: str, predicates: tuple[str, ...
 
 def _row(program: Program, predicate: str) -> str:
     return ", ".join(c.name.upper() for c in program.columns(predicate))
-

@@ -55,9 +55,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}
 @cache
 def _parser() -> Lark:
     grammar = Path(__file__).with_name("grammar.lark").read_text(encoding="utf-8")
-    return Lark(
-        grammar, parser="lalr", start=["start", "query"], propagate_positions=True, maybe_placeholders=False
-    )
+    return Lark(grammar, parser="lalr", start=["start", "query"], propagate_positions=True, maybe_placeholders=False)
 
 
 def parse_rules(text: str) -> tuple[Rule, ...]:

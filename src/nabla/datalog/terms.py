@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from typing import TypeAlias
 
 from nabla.algebra.expressions import quote
@@ -171,6 +172,12 @@ def variables_of(*terms: Term) -> dict[str, Variable]:
             if isinstance(part, Variable):
                 found.setdefault(part.name, part)
     return found
+
+
+def new_variables(letter: str, taken: Iterable[str]) -> Iterator[Variable]:
+    """X1, X2 … without those that are taken."""
+    used = set(taken)
+    return (Variable(name) for i in count(1) if (name := f"{letter}{i}") not in used)
 
 
 def terms_of(literal: Literal) -> tuple[Term, ...]:

@@ -73,7 +73,7 @@ class Typing:
         for table, columns in tables.items():
             self.types[table] = [normal_type(c.type) for c in columns]
             self.nullable[table] = [c.nullable for c in columns]
-        while any([self._grow(clause) for clause in clauses]):
+        while sum(self._grow(clause) for clause in clauses):
             pass
         self._settle(clauses)
         for clause in clauses:
@@ -160,7 +160,7 @@ class Typing:
             f'column {i + 1} ("{column}") of {clause.predicate} is {kind} here and '
             f"{self.types[clause.predicate][i]} in {first}",
             place=str(place if place.line else clause.place),
-            remedy=f'Convert one of them, for example with string({column.upper()}).',
+            remedy=f"Convert one of them, for example with string({column.upper()}).",
         )
 
     def _settle(self, clauses: Sequence[Clause]) -> None:

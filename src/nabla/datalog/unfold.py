@@ -1,9 +1,9 @@
 """Rules unfolded into one operator each, as Manthey does: join, difference, selection, projection, union, grouping.
 
-    link(X, Y) ⇐ edge(X, Y).                      link(X, Y)     ⇐ edge(X, Y).        union of edge
-    link(X, Y) ⇐ edge(X, Z), edge(Z, Y).          link(X, Y)     ⇐ link1(X, Y).       and link1
-                                                  link1(X, Y)    ⇐ link2(X, Y, Z).    projection
-                                                  link2(X, Y, Z) ⇐ edge(X, Z), edge(Z, Y).   join
+link(X, Y) ⇐ edge(X, Y).                      link(X, Y)     ⇐ edge(X, Y).        union of edge
+link(X, Y) ⇐ edge(X, Z), edge(Z, Y).          link(X, Y)     ⇐ link1(X, Y).       and link1
+                                              link1(X, Y)    ⇐ link2(X, Y, Z).    projection
+                                              link2(X, Y, Z) ⇐ edge(X, Z), edge(Z, Y).   join
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import count
 from typing import Literal
 
 from nabla.datalog.clauses import Clause, Condition, Define, aggregates, is_plain, names, split_lookups
-from nabla.datalog.terms import TRUE, Atom, Comparison, Term, Variable, Wildcard, variables_of
+from nabla.datalog.terms import TRUE, Atom, Comparison, Term, Variable, Wildcard, new_variables, variables_of
 
 Kind = Literal["join", "difference", "selection", "projection", "union", "grouping", "fact"]
 UNIT = Atom("unit", (TRUE,))
@@ -139,7 +139,8 @@ class Unfolding:
         """A negation of a relation with wildcards is one of its projection."""
         if not any(isinstance(a, Wildcard) for a in atom.arguments):
             return replace(atom, negated=False)
-        named = tuple(Variable(f"W{i}") if isinstance(a, Wildcard) else a for i, a in enumerate(atom.arguments))
+        fresh = new_variables("W", variables_of(*atom.arguments))
+        named = tuple(next(fresh) if isinstance(a, Wildcard) else a for a in atom.arguments)
         kept = tuple(variables_of(*atom.arguments).values())
         own = Atom(self._new_name(), kept or (TRUE,))
         self.operators.append(Operator("projection", own, (Atom(atom.predicate, named),)))
@@ -179,7 +180,7 @@ def _each_once(atom: Atom) -> bool:
 def _named(rule: Clause) -> Clause:
     """Wildcards of positive atoms get names, and expressions of the head become definitions."""
     taken = {name for c in rule.body for name in names(c)} | set(variables_of(*rule.arguments))
-    fresh = (Variable(n) for i in count(1) if (n := f"W{i}") not in taken)
+    fresh = new_variables("W", taken)
 
     def named(atom: Atom) -> Atom:
         return replace(atom, arguments=tuple(next(fresh) if isinstance(a, Wildcard) else a for a in atom.arguments))

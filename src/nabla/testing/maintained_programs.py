@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from nabla.algebra.evaluator import Row
 from nabla.algebra.interpreter import Bag, Database, added, negated
 from nabla.calculus.stages import Staged, cut
+from nabla.datalog.delta_rules import SIGNS
 from nabla.datalog.evaluate import evaluate_program, memory_of
 from nabla.datalog.fixpoint import Fixpoint, Round
 from nabla.datalog.memory import Rows
@@ -40,6 +41,7 @@ class MaintainedProgram:
         self.memory = memory_of(self.program, self.facts)
         for name, rows in evaluate_program(self.program, self.memory).items():
             self.memory.before[name] = self.memory.after[name] = rows.bag
+        self._rules: dict[str, DeltaRules] = {}
         self.staged: dict[str, Staged] = {}
         for name in self.program.stored:
             if not self.program.recursive(name):
@@ -49,6 +51,11 @@ class MaintainedProgram:
 
     def _database(self) -> Database:
         return Database(self.memory.fields, self.memory.before, self.memory.after)
+
+    def delta_rules(self, predicate: str) -> DeltaRules:
+        if predicate not in self._rules:
+            self._rules[predicate] = DeltaRules(self.program, predicate)
+        return self._rules[predicate]
 
     def rows(self, predicate: str) -> frozenset[Row]:
         return frozenset(self.memory.after[predicate])
@@ -93,7 +100,7 @@ def by_delta_rules(maintained: MaintainedProgram, predicate: str, changes: Mappi
     """The change of a predicate by Manthey's rules, from the old states and the changes of what it reads.
 
     To be asked after `apply`, whose result tells the changes of predicates; those of tables are taken as sets."""
-    rules, memory = DeltaRules(maintained.program, predicate), maintained.memory
+    rules, memory = maintained.delta_rules(predicate), maintained.memory
     given: dict[str, Rows] = {}
     for name in (*rules.inputs, predicate):
         fields = memory.fields[name]
@@ -102,5 +109,6 @@ def by_delta_rules(maintained: MaintainedProgram, predicate: str, changes: Mappi
         change = change or SetChange(after - before, before - after)
         for sign, rows in (("ᵒ", before), ("⁺", change.inserted), ("⁻", change.deleted)):
             given[name + sign] = Rows(fields, Counter(rows))
-    come, went = propagate(rules, memory, given)
-    return SetChange(come.set if come else frozenset(), went.set if went else frozenset())
+    made = propagate(rules, memory, given)
+    come, went = ({*made[predicate + sign].bag} if predicate + sign in made else set() for sign in SIGNS)
+    return SetChange(frozenset(come), frozenset(went))

@@ -36,7 +36,7 @@ class Shape:
     rules: int = 3
     atoms: int = 3
     rows: int = 7
-    changes: int = 2
+    changes: int = 4
     aggregates: bool = True
     duplicates: bool = True
 
@@ -53,7 +53,7 @@ def random_program(rng: Random, shape: Shape = DEFAULT) -> RandomProgram:
         facts = {name: list(dict.fromkeys(rows)) for name, rows in facts.items()}
     program = RandomProgram(text, tables, facts, [])
     now = {name: Counter(rows) for name, rows in facts.items()}
-    for _ in range(rng.randint(1, shape.changes)):
+    for _ in range(shape.changes):
         program.changes.append(_change(rng, program, now, shape))
     return program
 
@@ -134,6 +134,8 @@ class _Maker:
                 arguments.append("_")
             elif roll < 0.2:
                 arguments.append(self._constant(kind))
+            elif roll < 0.25 and known and kind == "bigint":
+                arguments.append(f"({self.rng.choice(known)} + 1) mod 4")
             elif known and (not new or roll < 0.65):
                 arguments.append(self.rng.choice(known))
             elif new:
@@ -150,12 +152,12 @@ class _Maker:
             self.rng.choice([*self.lower, *own]) for _ in range(self.rng.randint(0 if own else 1, self.shape.atoms - 1))
         ]
         body = [self._atom(relation, variables) for relation in positive]
-        if self.rng.random() < 0.35:
+        if self.rng.random() < 0.3:
             sign = self.rng.choice(("not ", "!"))
             body.append(sign + self._atom(self.rng.choice(self.lower), variables, new=False))
         body += self._tests(variables)
         if self.shape.aggregates and self.rng.random() < 0.15:
-            body.append(self._aggregation(variables))
+            body.append(self._aggregation(variables, compare=not own))
         self.rng.shuffle(body)
         return body
 
@@ -171,14 +173,18 @@ class _Maker:
             variables[defined] = "bigint"
         return tests
 
-    def _aggregation(self, variables: dict[str, str]) -> str:
-        """Souffle's form; the result is bounded, since it may be the value of a head in a recursion."""
+    def _aggregation(self, variables: dict[str, str], compare: bool) -> str:
+        """Souffle's form; a comparison in its braces may need values of the rule around it, which must not recur."""
         inner = dict(variables)
         atom = self._atom(self.rng.choice(self.lower), inner)
-        numbers = [v for v, k in inner.items() if k == "bigint" and v in atom]
+        plain = atom[atom.index("(") + 1 : -1].split(", ")
+        numbers = [v for v, k in inner.items() if k == "bigint" and v in plain]
         result = f"N{len(variables)}"
         function = self.rng.choice(("count", "count", "sum", "min", "max")) if numbers else "count"
         target = "" if function == "count" else f" {self.rng.choice(numbers)}"
+        outer = [v for v, k in variables.items() if k == "bigint"]
+        if compare and numbers and outer and self.rng.random() < 0.3:
+            atom += f", {self.rng.choice(numbers)} < {self.rng.choice(outer)}"
         variables[result] = "bigint"
         return f"{result} = {function}{target} : {{ {atom} }}"
 
