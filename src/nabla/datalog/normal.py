@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -33,10 +34,10 @@ from nabla.errors import NablaError
 
 @dataclass
 class Normalizer:
-    """`taken` are the names of predicates and tables; aggregates in bodies get new ones, collected in `hidden`."""
+    """`taken` are the names of predicates and tables. Aggregates in bodies get new ones: `hidden` says how to show them."""
 
     taken: set[str]
-    hidden: list[str] = field(default_factory=list)
+    hidden: dict[str, str] = field(default_factory=dict)
 
     def clauses(self, rule: Rule) -> Iterator[Clause]:
         """The rule, preceded by those for the aggregates in its body."""
@@ -51,10 +52,25 @@ class Normalizer:
             yield from self.clauses(auxiliary)
         yield clause
 
-    def new_predicate(self, wanted: str) -> str:
-        name = next(n for i in count(1) if (n := f"{wanted}{i}") not in self.taken)
+    def apart(self, clauses: Iterable[Clause]) -> Iterator[Clause]:
+        """Rules that aggregate, where others define the same predicate: each gets a predicate of its own, which the
+        others may then depend on."""
+        made = list(clauses)
+        rules = Counter(clause.predicate for clause in made)
+        for clause in made:
+            if clause.grouped and rules[clause.predicate] > 1:
+                name = self.new_predicate(clause.predicate, "rule")
+                yield replace(clause, predicate=name)
+                row = tuple(Variable(f"X{i + 1}", a.place) for i, a in enumerate(clause.arguments))
+                atom = Atom(name, row, place=clause.place)
+                yield Clause(clause.predicate, row, (atom,), clause.place)
+            else:
+                yield clause
+
+    def new_predicate(self, owner: str, what: str) -> str:
+        name = next(n for i in count(1) if (n := f"{owner}_{what}{i}") not in self.taken)
         self.taken.add(name)
-        self.hidden.append(name)
+        self.hidden[name] = f"{what} in {owner}"
         return name
 
 
@@ -126,7 +142,7 @@ class _RuleWork:
         inner = _all_variables([*term.arguments, *(t for literal in term.body for t in terms_of(literal))])
         outer = {**self._own_variables(), **{d.variable.name: d.variable for d in self.extra if isinstance(d, Define)}}
         shared = tuple(Variable(name, term.place) for name in outer if name in inner)
-        predicate = self.owner.new_predicate(f"{self.rule.head.predicate}_{term.function}")
+        predicate = self.owner.new_predicate(self.rule.head.predicate, term.function)
         body = term.body
         if needed := tuple(v for v in shared if v.name not in bound_by(body)):
             body = (self._domain(needed, term), *body)
@@ -175,7 +191,7 @@ class _RuleWork:
                     variable.name, f"is used around and inside of {term.function}, and bound by neither", term.place
                 )
         outer = tuple(literal for literal in outer if isinstance(literal, Atom) or names_in(literal) <= known)
-        predicate = self.owner.new_predicate(f"{self.rule.head.predicate}_domain")
+        predicate = self.owner.new_predicate(self.rule.head.predicate, "domain")
         domain = Atom(predicate, shared, place=term.place)
         self.auxiliaries.append(Rule(domain, outer, term.place))
         return domain

@@ -35,7 +35,7 @@ def program_of(rules: Iterable[Rule], tables: Tables, type_of: TypeOf = plain_ty
     names = Names(written, {name: [c.name for c in own] for name, own in columns.items()})
     resolved = tuple(map(names.rule, written))
     normalizer = Normalizer({*names.derived, *names.tables})
-    clauses = tuple(clause for rule in resolved for clause in normalizer.clauses(rule))
+    clauses = tuple(normalizer.apart(clause for rule in resolved for clause in normalizer.clauses(rule)))
     text = text or "\n".join(map(str, written))
     return _checked(text, resolved, clauses, columns, names.derived, type_of, normalizer.hidden)
 
@@ -49,7 +49,7 @@ def program_of_clauses(
     """A program whose rules are in normal form already, as rewritings make them."""
     made = tuple(clauses)
     columns = {name: tuple(map(_column, given)) for name, given in tables.items()}
-    return _checked("\n".join(map(str, made)), (), made, columns, labels or {}, type_of, ())
+    return _checked("\n".join(map(str, made)), (), made, columns, labels or {}, type_of, {})
 
 
 def _checked(
@@ -59,13 +59,16 @@ def _checked(
     tables: Mapping[str, tuple[Column, ...]],
     labels: Mapping[str, tuple[str, ...]],
     type_of: TypeOf,
-    hidden: Iterable[str],
+    hidden: Mapping[str, str],
 ) -> Program:
     labels = {name: tuple(c.name for c in columns) for name, columns in tables.items()} | dict(labels)
+    by_predicate: dict[str, list[Clause]] = {}
     for clause in clauses:
         labels.setdefault(clause.predicate, column_names(clause.head))
-    strata = stratify(clauses)
-    return Program(text, rules, clauses, tables, strata, Typing(clauses, labels, tables, type_of), hidden)
+        by_predicate.setdefault(clause.predicate, []).append(clause)
+    strata = stratify(clauses, hidden)
+    groups = [[c for p in stratum.predicates for c in by_predicate[p]] for stratum in strata]
+    return Program(text, rules, clauses, tables, strata, Typing(groups, labels, tables, type_of), hidden)
 
 
 def _column(given: tuple[str, str] | Column) -> Column:
@@ -98,6 +101,10 @@ class Program:
         self.typing = typing
         self.hidden = frozenset(hidden)
         self._plans: dict[str, Node] = {}
+        self._clauses: dict[str, tuple[Clause, ...]] = {}
+        for clause in clauses:
+            self._clauses[clause.predicate] = (*self._clauses.get(clause.predicate, ()), clause)
+        self._stratum = {p: stratum for stratum in strata for p in stratum.predicates}
 
     def to_json(self) -> dict[str, Any]:
         tables = {name: [[c.name, c.type, c.nullable] for c in columns] for name, columns in self.tables.items()}
@@ -130,10 +137,10 @@ class Program:
         return self.tables[name] if name in self.tables else self.typing.columns(name)
 
     def clauses_of(self, predicate: str) -> tuple[Clause, ...]:
-        return tuple(c for c in self.clauses if c.predicate == predicate)
+        return self._clauses.get(predicate, ())
 
     def stratum(self, predicate: str) -> Stratum:
-        return next(s for s in self.strata if predicate in s.predicates)
+        return self._stratum[predicate]
 
     def recursive(self, predicate: str) -> bool:
         return self.stratum(predicate).recursive

@@ -80,7 +80,7 @@ class Names:
         known = f"as in {self.defined_at[atom.predicate]}" if atom.predicate in self.defined_at else "as the table has"
         return NablaError(
             "NABLA_RULES_ARITY",
-            f'"{atom.predicate}" has {len(atom.arguments)} arguments here and {width} {known}',
+            f'"{atom.predicate}" has {_counted(len(atom.arguments))} here and {width} {known}',
             place=str(atom.place),
             remedy=f"Its columns are {', '.join(columns)}." if width else "It is written without arguments.",
         )
@@ -97,7 +97,7 @@ class Names:
                     "NABLA_RULES_COLUMN",
                     f'"{name}" is given {what}',
                     place=str(atom.place),
-                    remedy=near_names(name, columns) or f"Its columns are {', '.join(columns)}.",
+                    remedy="" if column else near_names(name, columns) or f"Its columns are {', '.join(columns)}.",
                 )
             given[column] = argument
         return tuple(given.get(column, Wildcard(atom.place)) for column in columns)
@@ -120,6 +120,10 @@ class Names:
 
     def rule(self, rule: Rule) -> Rule:
         return replace(rule, head=self.resolved(rule.head), body=tuple(map(self.literal, rule.body)))
+
+
+def _counted(width: int) -> str:
+    return f"{width} argument{'' if width == 1 else 's'}"
 
 
 def column_names(head: Atom) -> tuple[str, ...]:

@@ -40,25 +40,27 @@ def binds(condition: Condition, bound: set[str]) -> Iterator[str]:
 
 def check_safety(clause: Clause) -> None:
     bound = bound_by(clause.body)
+    for condition in sorted(clause.body, key=lambda c: isinstance(c, Lookup)):
+        terms = terms_of(condition) if isinstance(condition, Atom | Comparison) else _operands(condition)
+        for name, variable in variables_of(*terms).items():
+            if name not in bound:
+                raise unsafe(name, f"has no value in {_shown(condition)}", variable.place)
     for term in clause.arguments:
         for name, variable in variables_of(term).items():
             if name not in bound:
                 raise unsafe(name, "is in the head and has no value in the body", variable.place)
-    for condition in clause.body:
-        terms = terms_of(condition) if isinstance(condition, Atom | Comparison) else _terms(condition)
-        for name, variable in variables_of(*terms).items():
-            if name not in bound:
-                raise unsafe(name, f"has no value in {_shown(condition)}", variable.place)
 
 
-def _terms(condition: Define | Lookup) -> tuple[Term, ...]:
-    return (condition.variable, condition.term) if isinstance(condition, Define) else condition.atom.arguments
+def _operands(condition: Define | Lookup) -> tuple[Term, ...]:
+    return (condition.term,) if isinstance(condition, Define) else condition.keys
 
 
 def _shown(condition: Condition) -> str:
     if isinstance(condition, Atom) and condition.negated:
         return f"{condition}: a negation only tests values"
-    return str(condition)
+    if isinstance(condition, Lookup):
+        return "the rule around the braces that use it"
+    return str(condition.term if isinstance(condition, Define) else condition)
 
 
 def unsafe(name: str, why: str, place: Place) -> NablaError:

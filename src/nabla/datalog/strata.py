@@ -22,16 +22,21 @@ class Stratum:
     level: int = 0
 
 
-def stratify(clauses: Sequence[Clause]) -> tuple[Stratum, ...]:
-    """Strata in an order in which each finds all that it reads; without recursion a stratum is one predicate."""
+def stratify(clauses: Sequence[Clause], shown: Mapping[str, str] | None = None) -> tuple[Stratum, ...]:
+    """Strata in an order in which each finds all that it reads; without recursion a stratum is one predicate. `shown`
+    says what a message calls predicates that nobody wrote."""
     graph = _dependencies(clauses)
+    rules: dict[str, list[Clause]] = {}
+    for clause in clauses:
+        rules.setdefault(clause.predicate, []).append(clause)
     level: dict[str, int] = {}
     strata = []
     for component in _components(graph):
         members = set(component)
-        _refuse_inner_negation(clauses, members, graph)
+        own = [clause for predicate in component for clause in rules[predicate]]
+        _refuse_inner_negation(own, members, graph, shown or {})
         recursive = len(component) > 1 or component[0] in graph[component[0]]
-        reads = [(q, complete) for c in clauses if c.predicate in members for q, complete, _ in c.reads()]
+        reads = [(q, complete) for c in own for q, complete, _ in c.reads()]
         height = max((level[q] + complete for q, complete in reads if q in level), default=0)
         level |= dict.fromkeys(component, height)
         strata.append(Stratum(component, recursive, height))
@@ -85,22 +90,22 @@ def _components(graph: Mapping[str, Mapping[str, None]]) -> list[tuple[str, ...]
 
 
 def _refuse_inner_negation(
-    clauses: Sequence[Clause], members: set[str], graph: Mapping[str, Mapping[str, None]]
+    clauses: Sequence[Clause], members: set[str], graph: Mapping[str, Mapping[str, None]], shown: Mapping[str, str]
 ) -> None:
     for clause in clauses:
-        if clause.predicate not in members:
-            continue
         for read, complete, place in clause.reads():
             if complete and read in members:
-                raise _unstratifiable(clause, read, _way(graph, read, clause.predicate), str(place))
+                way = [shown.get(name, name) for name in _way(graph, read, clause.predicate)]
+                raise _unstratifiable(clause, way, str(place))
 
 
-def _unstratifiable(clause: Clause, read: str, way: list[str], place: str) -> NablaError:
-    by = "aggregates" if clause.grouped else "negates"
-    cycle = f"{clause.predicate} → {'γ ' if clause.grouped else 'not '}{' → '.join(way)}"
+def _unstratifiable(clause: Clause, way: list[str], place: str) -> NablaError:
+    """`way` leads from what is negated or aggregated back to who does it."""
+    own, read = way[-1], way[0]
+    by, sign = ("aggregates", "γ") if clause.grouped else ("negates", "not")
     return NablaError(
         "NABLA_RULES_CYCLE",
-        f"{clause.predicate} {by} {read}, which depends on {clause.predicate}: {cycle}",
+        f"{own} {by} {read}, which depends on {own}: {own} → {sign} {' → '.join(way)}",
         place=place,
         remedy="What is negated or aggregated must be defined without what reads it.",
     )

@@ -79,7 +79,7 @@ def _syntax_error(text: str, error: UnexpectedInput) -> NablaError:
     expected: list[str] = []
     if isinstance(error, UnexpectedToken):
         found = "the end of the text" if error.token.type == "$END" else f'"{error.token}"'
-        expected = sorted({_SHOWN[t] for t in error.expected if t in _SHOWN})
+        expected = sorted({_SHOWN[t] for t in error.accepts or error.expected if t in _SHOWN})
     elif isinstance(error, UnexpectedCharacters):
         found = f'"{error.char}"'
         expected = sorted({_SHOWN[t] for t in error.allowed if t in _SHOWN})

@@ -56,11 +56,12 @@ def comparable(left: str, right: str) -> bool:
 
 
 class Typing:
-    """The columns of every predicate, found by growing types from the tables until nothing changes."""
+    """The columns of every predicate, found by growing types from the tables until nothing changes. `groups` are the
+    rules by stratum, each after what it reads."""
 
     def __init__(
         self,
-        clauses: Sequence[Clause],
+        groups: Sequence[Sequence[Clause]],
         labels: Mapping[str, Sequence[str]],
         tables: Mapping[str, Sequence[Column]],
         type_of: TypeOf,
@@ -73,8 +74,10 @@ class Typing:
         for table, columns in tables.items():
             self.types[table] = [normal_type(c.type) for c in columns]
             self.nullable[table] = [c.nullable for c in columns]
-        while sum(self._grow(clause) for clause in clauses):
-            pass
+        for group in groups:
+            while sum(self._grow(clause) for clause in group):
+                pass
+        clauses = [clause for group in groups for clause in group]
         self._settle(clauses)
         for clause in clauses:
             self._check(clause)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Literal
 
-from nabla.datalog.clauses import Clause, Condition, Define, aggregates, is_plain, names, split_lookups
+from nabla.datalog.clauses import Clause, Condition, Define, Lookup, aggregates, is_plain, names, split_lookups
 from nabla.datalog.terms import TRUE, Atom, Comparison, Term, Variable, Wildcard, new_variables, variables_of
 
 Kind = Literal["join", "difference", "selection", "projection", "union", "grouping", "fact"]
@@ -48,7 +48,20 @@ class Unfolding:
         self.predicate = predicate
         self.taken = taken
         self.operators: list[Operator] = []
-        rules = [c for clause in clauses for c in split_lookups(clause)]
+        self._define(predicate, [c for clause in clauses for c in split_lookups(self._flat(clause))])
+
+    def _flat(self, clause: Clause) -> Clause:
+        """An aggregate over a body with lookups: what it aggregates becomes a relation, since each lookup is two rules."""
+        if not clause.grouped or not any(isinstance(c, Lookup) for c in clause.body):
+            return clause
+        clause = _named(clause)
+        bound = (c for c in clause.body if not (isinstance(c, Atom) and c.negated))
+        variables = tuple(Variable(name) for name in dict.fromkeys(n for c in bound for n in sorted(names(c))))
+        body = Atom(self._new_name(), variables or (TRUE,))
+        self._define(body.predicate, list(split_lookups(Clause(body.predicate, body.arguments, clause.body))))
+        return replace(clause, body=(body,))
+
+    def _define(self, predicate: str, rules: list[Clause]) -> None:
         if len(rules) == 1:
             self._rule(rules[0], predicate)
             return
@@ -56,22 +69,22 @@ class Unfolding:
             Variable(f"X{i + 1}") for i in range(len(rules[0].arguments))
         )
         operands = [self._operand(rule, variables) for rule in rules]
-        self._unite(list(dict.fromkeys(operands)), variables)
+        self._unite(predicate, list(dict.fromkeys(operands)), variables)
 
     def _new_name(self) -> str:
         name = next(n for i in count(1) if (n := f"{self.predicate}{i}") not in self.taken)
         self.taken.add(name)
         return name
 
-    def _unite(self, operands: list[Atom], variables: tuple[Variable, ...]) -> None:
+    def _unite(self, predicate: str, operands: list[Atom], variables: tuple[Variable, ...]) -> None:
         """Two at a time: a union of many has a rule for every subset of them."""
         first, *others = operands
         for i, other in enumerate(others):
-            name = self.predicate if i == len(others) - 1 else self._new_name()
+            name = predicate if i == len(others) - 1 else self._new_name()
             self.operators.append(Operator("union", Atom(name, variables), (first, other)))
             first = Atom(name, variables)
         if not others:
-            self.operators.append(Operator("selection", Atom(self.predicate, variables), (first,)))
+            self.operators.append(Operator("selection", Atom(predicate, variables), (first,)))
 
     def _operand(self, rule: Clause, variables: tuple[Variable, ...]) -> Atom:
         """What a rule adds to a union: the relation it copies, or one of its own."""
@@ -105,7 +118,7 @@ class Unfolding:
         labels = [*reversed(labels), name] if last is None else labels[::-1]
         below = first.operands[0]
         for step, label in zip(steps, labels, strict=True):
-            own = head if label == name else Atom(label, step.variables)
+            own = head if label == name else Atom(label, step.variables or (TRUE,))
             self.operators.append(Operator(step.kind, own, (below, *step.operands), step.conditions))
             below = own
         if last is not None:

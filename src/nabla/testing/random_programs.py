@@ -115,6 +115,8 @@ class _Maker:
             return [self._aggregate_rule(name)]
         rules = [self._rule(name, [])]
         rules += [self._rule(name, own) for _ in range(self.rng.randint(0 if not own else 1, self.shape.rules - 1))]
+        if self.shape.aggregates and kinds[-1] == "bigint" and self.rng.random() < 0.06:
+            rules.append(self._aggregate_rule(name))
         if self.rng.random() < 0.1:
             rules.append(f"{name}({', '.join(self._constant(kind) for kind in kinds)}).")
         return rules
