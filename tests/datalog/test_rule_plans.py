@@ -8,12 +8,17 @@ from typing import Any
 
 import pytest
 from datalog_programs import TABLES, rules
+from sqlglot import parse_one
 
+from nabla.algebra.expressions import quote
 from nabla.algebra.nodes import Aggregate, Distinct, Join
 from nabla.algebra.pretty import notation
+from nabla.algebra.sql import to_sql
+from nabla.algebra.stored import load_plan, to_data
 from nabla.datalog.evaluate import evaluate_in_memory
 from nabla.datalog.naive import naive
 from nabla.datalog.program import Program, parse_program
+from nabla.datalog.recursion import Present, deleted, inserted, set_changes
 
 FACTS: dict[str, list[tuple[Any, ...]]] = {
     "edge": [(1, 2), (2, 3), (3, 1), (3, 3), (1, 2), (None, 1), (4, None)],
@@ -140,3 +145,22 @@ def test_a_program_is_stored_as_text_and_types() -> None:
     again = Program.from_json(program.to_json())
     assert again.plan("p") == program.plan("p")
     assert again.tables == program.tables
+
+
+def test_every_query_of_a_program_is_spark_sql_and_can_be_stored() -> None:
+    program = rules("""
+      path(X, Y) :- edge(X, Y). path(X, Z) :- path(X, Y), path(Y, Z), not node(Z).
+      total(S, sum(A) / count(*)) :- sale(_, S, A), A > 0.
+      busy(X, N) :- node(X), N = count : { edge(X, _) }, not path(X, X).
+    """)
+    queries, group = program.group("path").queries, program.group("path")
+    made = {name(i) for i in group.inputs for name in (inserted, deleted)}
+    everything = Present(stored=True, gone=frozenset({"path"}), added=frozenset({"path"}))
+    nodes = [program.plan("total"), program.plan("busy"), queries.fresh_rows("path", everything)]
+    nodes += [queries.start()["path"], queries.lost(made)["path"], queries.lost_step({"path"})["path"]]
+    nodes += [queries.found(made, everything)["path"], queries.step(everything, {"path"})["path"]]
+    nodes += set_changes({"edge": program.columns("edge")}).values()
+    for node in nodes:
+        text = to_sql(node, lambda scan: quote(f"{scan.table}@{scan.at.value}"))
+        assert parse_one(text, dialect="spark")
+        assert load_plan(to_data(node)) == node

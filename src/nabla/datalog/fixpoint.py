@@ -53,7 +53,7 @@ class Round:
 
     def __str__(self) -> str:
         sizes = ", ".join(f"{name} {size:,}" for name, size in self.sizes.items())
-        return f"{self.phase} round {self.number}: {sizes or 'nothing'}"
+        return f"{self.phase} round {self.number}: {sizes}"
 
 
 @dataclass
@@ -124,9 +124,9 @@ class Fixpoint(Generic[Relation]):
         found = self.backend.evaluate(self.queries.lost(self.made), self.made)
         for number in range(1, self.bound + 1):
             fresh = self._unseen(found)
-            self._record("over-delete", number, fresh)
             if not fresh:
                 return
+            self._record("over-delete", number, fresh)
             self._advance(fresh, gone)
             found = self.backend.evaluate(self.queries.lost_step(fresh), self.made)
         raise self._endless("over-delete")
@@ -148,9 +148,9 @@ class Fixpoint(Generic[Relation]):
             queries = {p: self.queries.fresh_rows(p, present) for p in candidates if present.has(p)}
             candidates |= self.backend.evaluate(queries, self._with_derived(candidates))
             fresh = self._nonempty(candidates)
-            self._record(phase, number, fresh)
             if not fresh:
                 return
+            self._record(phase, number, fresh)
             self._advance(fresh, added)
             present = Present(present.stored, present.gone, present.added.union(fresh))
             found = self.backend.evaluate(self.queries.step(present, fresh), self.made)
