@@ -115,10 +115,10 @@ _STATES: Mapping[At, Callable[[Database, str], Bag]] = {
 
 def evaluate(node: Node, database: Database) -> Bag:
     """The bag that a node denotes in a database."""
-    return _Run(database)(node)
+    return Run(database)(node)
 
 
-class _Run:
+class Run:
     """One evaluation. A subtree that occurs twice (rules share S₁ between their terms) is evaluated once."""
 
     def __init__(self, database: Database) -> None:
@@ -135,7 +135,7 @@ class _Run:
         return result
 
 
-Evaluation: TypeAlias = Callable[[Any, _Run], Bag]
+Evaluation: TypeAlias = Callable[[Any, Run], Bag]
 _AnyEvaluation = TypeVar("_AnyEvaluation", bound=Evaluation)
 EVALUATIONS: dict[type[Node], Evaluation] = {}
 
@@ -186,7 +186,7 @@ def _copies(bag: Copies) -> list[Row]:
 
 
 @evaluates(Scan)
-def _scan(node: Scan, run: _Run) -> Bag:
+def _scan(node: Scan, run: Run) -> Bag:
     own = run.database.fields[node.table]
     places = [own.index(name) for name in node.fields]
     bag = run.database.read(node.table, node.at)
@@ -194,12 +194,12 @@ def _scan(node: Scan, run: _Run) -> Bag:
 
 
 @evaluates(Constant)
-def _constant(node: Constant, run: _Run) -> Bag:
+def _constant(node: Constant, run: Run) -> Bag:
     return bag_of((tuple([compile_expression(v.sql, {}).get(()) for v in row]), 1) for row in node.rows)
 
 
 @evaluates(Opaque)
-def _opaque(node: Opaque, run: _Run) -> Bag:
+def _opaque(node: Opaque, run: Run) -> Bag:
     raise CannotEvaluate(f"a query that is not algebra ({node.why}): {node.sql}")
 
 
@@ -207,48 +207,48 @@ def _opaque(node: Opaque, run: _Run) -> Bag:
 
 
 @evaluates(Filter)
-def _filter(node: Filter, run: _Run) -> Bag:
+def _filter(node: Filter, run: Run) -> Bag:
     conjuncts = tuple(replace(c, sql=run.database.moments.bound(c.sql)) for c in node.conjuncts)
     passes = _all_true(conjuncts, node.input.columns)
     return Counter({row: n for row, n in run(node.input).items() if passes(row)})
 
 
 @evaluates(Project)
-def _project(node: Project, run: _Run) -> Bag:
+def _project(node: Project, run: Run) -> Bag:
     layout = _layout(node.input.columns)
     gets = [compile_expression(output.expr.sql, layout).get for output in node.outputs]
     return bag_of((tuple([get(row) for get in gets]), n) for row, n in run(node.input).items())
 
 
 @evaluates(Generate)
-def _generate(node: Generate, run: _Run) -> Bag:
+def _generate(node: Generate, run: Run) -> Bag:
     generated = compile_generator(node.generator.sql, _layout(node.input.columns))
     nothing: list[Row] = [(None,) * len(node.output)] if node.outer else []
     return bag_of((row + extra, n) for row, n in run(node.input).items() for extra in generated(row) or nothing)
 
 
 @evaluates(UnionAll)
-def _union_all(node: UnionAll, run: _Run) -> Bag:
+def _union_all(node: UnionAll, run: Run) -> Bag:
     return bag_of(chain.from_iterable(run(member).items() for member in node.members))
 
 
 @evaluates(Negate)
-def _negate(node: Negate, run: _Run) -> Bag:
+def _negate(node: Negate, run: Run) -> Bag:
     return negated(run(node.input))
 
 
 @evaluates(Consolidate)
-def _consolidate(node: Consolidate, run: _Run) -> Bag:
+def _consolidate(node: Consolidate, run: Run) -> Bag:
     return run(node.input)
 
 
 @evaluates(Weigh)
-def _weigh(node: Weigh, run: _Run) -> Bag:
+def _weigh(node: Weigh, run: Run) -> Bag:
     return Counter({(*row, n): 1 for row, n in run(node.input).items()})
 
 
 @evaluates(Unweigh)
-def _unweigh(node: Unweigh, run: _Run) -> Bag:
+def _unweigh(node: Unweigh, run: Run) -> Bag:
     place = [column.name for column in node.input.columns].index(node.weight)
     return bag_of((row[:place] + row[place + 1 :], n * row[place]) for row, n in run(node.input).items())
 
@@ -257,7 +257,7 @@ def _unweigh(node: Unweigh, run: _Run) -> Bag:
 
 
 @evaluates(Join)
-def _join(node: Join, run: _Run) -> Bag:
+def _join(node: Join, run: Run) -> Bag:
     return _JOINS[node.kind](node, run(node.left), run(node.right))
 
 
@@ -319,12 +319,12 @@ _JOINS: Mapping[str, Callable[[Join, Bag, Bag], Bag]] = {
 
 
 @evaluates(Distinct)
-def _distinct(node: Distinct, run: _Run) -> Bag:
+def _distinct(node: Distinct, run: Run) -> Bag:
     return Counter(dict.fromkeys(_ordinary(run(node.input), node), 1))
 
 
 @evaluates(Aggregate)
-def _aggregate(node: Aggregate, run: _Run) -> Bag:
+def _aggregate(node: Aggregate, run: Run) -> Bag:
     groups = _grouped(_ordinary(run(node.input), node), node.keys, node.input.columns)
     if not node.keys and node.calls:
         groups.setdefault((), [])
@@ -334,7 +334,7 @@ def _aggregate(node: Aggregate, run: _Run) -> Bag:
 
 
 @evaluates(Window)
-def _window(node: Window, run: _Run) -> Bag:
+def _window(node: Window, run: Run) -> Bag:
     layout = _layout(node.input.columns)
     functions = [compile_window(call, layout) for call in node.calls]
     result: list[tuple[Row, int]] = []
@@ -346,7 +346,7 @@ def _window(node: Window, run: _Run) -> Bag:
 
 
 @evaluates(TopK)
-def _top_k(node: TopK, run: _Run) -> Bag:
+def _top_k(node: TopK, run: Run) -> Bag:
     rows = _copies(_ordinary(run(node.input), node).items())
     places, _ = sorted_places(rows, node.order, _layout(node.input.columns))
     end = None if node.limit is None else node.offset + node.limit
@@ -354,12 +354,12 @@ def _top_k(node: TopK, run: _Run) -> Bag:
 
 
 @evaluates(ExceptAll)
-def _except_all(node: ExceptAll, run: _Run) -> Bag:
+def _except_all(node: ExceptAll, run: Run) -> Bag:
     left, right = _ordinary(run(node.left), node), _ordinary(run(node.right), node)
     return Counter({row: n - right[row] for row, n in left.items() if n > right[row]})
 
 
 @evaluates(IntersectAll)
-def _intersect_all(node: IntersectAll, run: _Run) -> Bag:
+def _intersect_all(node: IntersectAll, run: Run) -> Bag:
     left, right = _ordinary(run(node.left), node), _ordinary(run(node.right), node)
     return Counter({row: min(n, right[row]) for row, n in left.items() if row in right})

@@ -1,0 +1,1 @@
+"""Datalog: views as rules, with negation, aggregates and recursion."""

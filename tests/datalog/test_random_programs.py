@@ -1,0 +1,25 @@
+"""Random programs, facts and changes against naive evaluation. `python -m nabla.testing.fuzz_programs` does many more."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from nabla.testing.fuzz_programs import Tally, check
+from nabla.testing.random_programs import random_program
+
+
+@pytest.mark.parametrize("block", range(6))
+def test_random_programs_are_exact_and_minimal(block: int) -> None:
+    tally = Tally()
+    for seed in range(block * 8, block * 8 + 8):
+        check(random_program(Random(seed)), Random(seed), tally)
+    assert tally.programs == 8
+    assert tally.changed_predicates > 0
+
+
+def test_random_programs_have_what_they_are_meant_to_test() -> None:
+    texts = "\n".join(random_program(Random(seed)).text for seed in range(60))
+    for feature in ("not ", "!", "count : {", "sum", " mod 4", "_", '"a"', " != ", "p0b("):
+        assert feature in texts
