@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 
 from nabla import nested_tables as nests
 from nabla import refresh as refreshing
+from nabla import rules
 from nabla.algebra.clock import Instant, Moments, stored_instant
 from nabla.engine import intake, types
 from nabla.engine.apply import FEED_COLUMNS
@@ -179,7 +180,7 @@ class Lake:
             raise self._exists(existing, view)
         self._check_view(view, existing, state)
         try:
-            entry, report = refreshing.build(self, view, existing)
+            entry, report = refreshing.build(self, {name: view})[name]
         except PySparkException as error:
             raise self._translated(error, f'view "{name}"') from None
         self._log.commit({name: entry}, state, "create view", {name: report.to_dict()}, reads=view.sources)
@@ -194,6 +195,21 @@ class Lake:
             return function
 
         return make(function) if function is not None else make
+
+    def create_rules(self, name: str, text: str) -> RefreshReport:
+        """Create views from Datalog rules over the lake's tables and views: one for each predicate that they define.
+
+        Predicates may depend on each other, and on what is not there (`not p(X)`). All of them are built.
+        """
+        return rules.create_rules(self, name, text)
+
+    def ask(self, question: str) -> DataFrame:
+        """Answer a question about a predicate of the rules, `path(1, X)`, computing no more than it needs."""
+        return rules.ask(self, question)
+
+    def drop_rules(self, name: str) -> None:
+        """Drop the views of rules, unless another view reads one of them."""
+        rules.drop_rules(self, name)
 
     def drop_view(self, name: str) -> None:
         """Drop a view that no other view reads. Its files go with the next vacuum."""
@@ -544,6 +560,13 @@ class Lake:
                 f'"{entry.name}" is a {entry.kind}',
                 place=f"lake {self.path}",
                 remedy="Use drop_view for views and drop_table for tables.",
+            )
+        if entry.definition.get("rules"):
+            raise NablaError(
+                "NABLA_IN_USE",
+                f'"{entry.name}" is a predicate of the rules "{entry.definition["rules"]["name"]}"',
+                place=f"lake {self.path}",
+                remedy="Use drop_rules.",
             )
         readers = [n for n, e in state.entries.items() if entry.name in e.facts.get("sources", {})]
         if readers:

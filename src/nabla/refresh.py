@@ -31,6 +31,7 @@ from nabla.engine.apply import (
 from nabla.engine.execute import Execution, Result, Rows
 from nabla.engine.frames import Sessions, Workspace
 from nabla.engine.relations import Relations, Source
+from nabla.engine.rounds import run_group
 from nabla.errors import Conflict, NablaError, NotIncremental
 from nabla.planner.choose import Measured, SourceFacts, ViewFacts, choose
 from nabla.planner.steps import Mode, Plan, Size
@@ -86,11 +87,12 @@ class Refresh:
         return RefreshReport({name: reports[name] for name in wanted})
 
     def _layer(self, layer: list[str]) -> Iterable[ViewReport]:
-        """Views that do not depend on each other go side by side."""
-        if len(layer) == 1:
-            return [self.view(layer[0])]
-        with ThreadPoolExecutor(min(PARALLEL, len(layer))) as pool:
-            return list(pool.map(self.view, layer))
+        """Views that do not depend on each other go side by side, views that do in a circle go together."""
+        units = _units(layer, self.started)
+        if len(units) == 1:
+            return self.unit(units[0])
+        with ThreadPoolExecutor(min(PARALLEL, len(units))) as pool:
+            return [report for reports in pool.map(self.unit, units) for report in reports]
 
     def _refuse_obstacles(self, names: list[str]) -> None:
         stale: set[str] = set()
@@ -116,40 +118,46 @@ class Refresh:
         entries = (self.started if self.started.entries[source].kind == "table" else state).entries
         return entries[source].parts["data"].version
 
-    def view(self, name: str) -> ViewReport:
+    def unit(self, names: tuple[str, ...]) -> list[ViewReport]:
         for attempt in range(RETRIES):
             try:
-                return self._attempt(name)
+                return self._attempt(names)
             except Conflict:
                 if attempt == RETRIES - 1:
                     raise
         raise AssertionError("unreachable")
 
-    def _attempt(self, name: str) -> ViewReport:
+    def _attempt(self, names: tuple[str, ...]) -> list[ViewReport]:
         begun = time.perf_counter()
         state = self.log.state()
-        entry = state.entries[name]
-        view = load_view(name, entry.definition)
+        entries = {name: state.entries[name] for name in names}
+        views = {name: load_view(name, entry.definition) for name, entry in entries.items()}
+        name = names[0]
+        view, entry = views[name], entries[name]
         sources = {s: self.source(s, entry, state) for s in view.sources}
         plan = choose(view_facts(self, view, entry, sources), view.staged, self.mode)
         if plan.mode == "skip":
-            return _report(plan, entry, Applied(), time.perf_counter() - begun, "")
+            seconds = time.perf_counter() - begun
+            return [_report(replace(plan, view=n), e, Applied(), seconds, "") for n, e in entries.items()]
         group = f"nabla-{uuid.uuid4().hex[:8]}"
         context = self.lake._spark.sparkContext
         context.setJobGroup(group, f"refresh of {name}")
         try:
-            result = self._execute(view, plan, sources, entry)
+            results = self._execute(views, plan, sources, state)
             faults.point("refresh.computed")
-            applied = self._apply(view, plan, result, entry)
+            applied = {n: self._apply(views[n], plan, results[n], entries[n]) for n in names}
         except PySparkException as error:
             raise self.lake._translated(error, f'refresh of view "{name}"') from None
-        report = _report(plan, entry, applied, time.perf_counter() - begun, group)
-        report = replace(report, looked_at=result.looked_at)
-        report = _with_sources(report, {s: src.new for s, src in sources.items()}, applied)
+        seconds, versions = time.perf_counter() - begun, {s: source.new for s, source in sources.items()}
+        reports = {}
+        for n in names:
+            report = _report(replace(plan, view=n), entries[n], applied[n], seconds, group)
+            reports[n] = _with_sources(replace(report, looked_at=results[n].looked_at), versions, applied[n])
         faults.point("refresh.written")
-        self._commit(view, plan, result, entry, state, applied, report, sources)
+        self._commit(views, plan, state, applied, reports, sources)
         jobs = len(context.statusTracker().getJobIdsForGroup(group))
-        return replace(report, seconds=round(time.perf_counter() - begun, 4), jobs=jobs)
+        seconds = round(time.perf_counter() - begun, 4)
+        return [replace(report, seconds=seconds, jobs=jobs) for report in reports.values()]
 
     @cached_property
     def now(self) -> Instant:
@@ -168,11 +176,20 @@ class Refresh:
                 self._workspaces[size] = Workspace(self.lake._engine(size), self.log.new_staging())
             return self._workspaces[size]
 
-    def _execute(self, view: View, plan: Plan, sources: Mapping[str, Source], entry: Entry) -> Result:
+    def _execute(
+        self, views: Mapping[str, View], plan: Plan, sources: Mapping[str, Source], state: LakeState
+    ) -> dict[str, Result]:
+        view = views[plan.view]
+        entry = state.entries[view.name]
         if view.opaque:
-            return run_opaque(self.lake, view, plan, sources)
+            return {view.name: run_opaque(self.lake, view, plan, sources)}
+        sessions = Sessions(self.workspace, self.lake._shared)
+        if view.recursive:
+            own = {name: current_source(self.lake, name, state) for name in views}
+            relations = Relations({**sources, **own}, {}, self.moments(entry))
+            return _run_group(views, Execution(sessions, relations, plan, view.schema))
         relations = Relations(sources, self.states(view, entry), self.moments(entry))
-        return Execution(Sessions(self.workspace, self.lake._shared), relations, plan, view.schema).run()
+        return {view.name: Execution(sessions, relations, plan, view.schema).run()}
 
     def states(self, view: View, entry: Entry) -> dict[str, Snapshot]:
         return {
@@ -215,28 +232,42 @@ class Refresh:
 
     def _commit(
         self,
-        view: View,
+        views: Mapping[str, View],
         plan: Plan,
-        result: Result,
-        entry: Entry,
         state: LakeState,
-        applied: Applied,
-        report: ViewReport,
+        applied: Mapping[str, Applied],
+        reports: Mapping[str, ViewReport],
         sources: Mapping[str, Source],
     ) -> None:
-        said = {"sources": report.sources, "mode": report.mode, "reason": report.reason}
-        parts = {
-            name: part.advanced(applied.adds.get(name, ()), applied.removes.get(name, ()), said)
-            if applied.adds.get(name) or applied.removes.get(name)
-            else part.settled
-            for name, part in entry.parts.items()
-        }
-        facts = view_record(entry.facts, report, applied.rows, sources, self.lake._warm(view.name, plan.mode))
-        facts |= clock_record(view, self.now)
-        new = Entry(entry.name, "view", entry.definition, parts, facts)
-        info = {"mode": report.mode, "reason": report.reason, "inserted": report.inserted, "deleted": report.deleted}
-        info |= {"seconds": report.seconds, "version": report.version, "sources": report.sources}
-        self.log.commit({view.name: new}, state, "refresh", {view.name: info})
+        new: dict[str, Entry | None] = {}
+        info = {}
+        for name, view in views.items():
+            report, entry = reports[name], state.entries[name]
+            facts = view_record(entry.facts, report, applied[name].rows, sources, self.lake._warm(name, plan.mode))
+            parts = _advanced(entry, applied[name], report)
+            new[name] = Entry(name, "view", entry.definition, parts, facts | clock_record(view, self.now))
+            info[name] = {"mode": report.mode, "reason": report.reason, "inserted": report.inserted}
+            info[name] |= {"deleted": report.deleted, "seconds": report.seconds, "version": report.version}
+            info[name] |= {"sources": report.sources}
+        self.log.commit(new, state, "refresh", info)
+
+
+def _advanced(entry: Entry, applied: Applied, report: ViewReport) -> dict[str, Part]:
+    said = {"sources": report.sources, "mode": report.mode, "reason": report.reason}
+    return {
+        name: part.advanced(applied.adds.get(name, ()), applied.removes.get(name, ()), said)
+        if applied.adds.get(name) or applied.removes.get(name)
+        else part.settled
+        for name, part in entry.parts.items()
+    }
+
+
+def current_source(lake: Lake, name: str, state: LakeState) -> Source:
+    """A table or view as it is, without a change."""
+    entry = state.entries[name]
+    data = entry.parts["data"]
+    version = lake._log.table(data).latest() if entry.kind == "registered" else data.version
+    return make_source(lake, name, state, version, version)
 
 
 def make_source(lake: Lake, name: str, state: LakeState, old: int, new: int) -> Source:
@@ -363,9 +394,10 @@ def _with_upstream(names: Iterable[str], state: LakeState) -> list[str]:
         entry = state.entries[name]
         if entry.kind != "view" or name in order:
             return
-        for source in load_view(name, entry.definition).sources:
+        view = load_view(name, entry.definition)
+        for source in view.sources:
             visit(source)
-        order[name] = None
+        order.update(dict.fromkeys(view.group))
 
     for name in names:
         visit(name)
@@ -380,6 +412,11 @@ def _layers(names: list[str], state: LakeState) -> list[list[str]]:
     return [[n for n in names if depth[n] == d] for d in sorted(set(depth.values()))]
 
 
+def _units(layer: list[str], state: LakeState) -> list[tuple[str, ...]]:
+    """The views of a layer by what is refreshed together."""
+    return list(dict.fromkeys(load_view(name, state.entries[name].definition).group for name in layer))
+
+
 def run_opaque(lake: Lake, view: View, plan: Plan, sources: Mapping[str, Source]) -> Result:
     """A query that Nabla has no algebra for runs as it was written, on the versions of this refresh."""
     assert view.sql is not None
@@ -391,39 +428,50 @@ def run_opaque(lake: Lake, view: View, plan: Plan, sources: Mapping[str, Source]
     return Result(whole=whole, queries=1)
 
 
-def build(lake: Lake, view: View, entry: Entry | None) -> tuple[Entry, ViewReport]:
-    """A new view: its table, its states and its empty feed, written and ready to be committed."""
+def build(lake: Lake, views: Mapping[str, View]) -> dict[str, tuple[Entry, ViewReport]]:
+    """A new view, or those that go together: tables, states and empty feeds, written and ready to be committed."""
     begun = time.perf_counter()
     now = Instant.now(lake._zone)
     log = lake._log
     state = log.state()
-    sources = {}
-    for name in view.sources:
-        source_entry = state.entries[name]
-        data = source_entry.parts["data"]
-        version = log.table(data).latest() if source_entry.kind == "registered" else data.version
-        sources[name] = make_source(lake, name, state, version, version)
+    view = next(iter(views.values()))
+    sources = {name: current_source(lake, name, state) for name in view.sources}
     facts = ViewFacts(view.name, 0, tuple(SourceFacts(n, s.after.rows, 0, 0, False) for n, s in sources.items()))
     plan = choose(facts, view.staged, "full")
     with Workspace(lake._engine(plan.size), log.new_staging()) as workspace:
+        sessions = Sessions(lambda size: workspace, lake._shared)
+        execution = Execution(sessions, Relations(sources, {}, Moments(now, now)), plan, view.schema)
         if view.opaque:
-            result = run_opaque(lake, view, plan, sources)
+            results = {view.name: run_opaque(lake, view, plan, sources)}
         else:
-            sessions = Sessions(lambda size: workspace, lake._shared)
-            result = Execution(sessions, Relations(sources, {}, Moments(now, now)), plan, view.schema).run()
-        assert result.whole is not None
+            results = _run_group(views, execution) if view.recursive else {view.name: execution.run()}
         faults.point("build.computed")
-        parts = {"data": _new_part(lake, view.name, result.whole)}
-        parts["feed"] = _new_part(lake, f"{view.name}_feed", Rows(feed_schema(view.schema)))
-        for stage in view.staged.stages:
-            parts[stage.table] = _new_part(lake, f"{view.name}_state", result.states[stage.table])
+        parts = {name: _new_parts(lake, views[name], result) for name, result in results.items()}
     count_keys(view, sources)
-    rows = _snapshot(lake, parts["data"]).rows
-    seconds = round(time.perf_counter() - begun, 4)
-    versions = {name: source.new for name, source in sources.items()}
-    report = ViewReport(view.name, "full", "built", rows, 0, seconds, versions, 0)
-    facts_json = view_record({}, report, rows, sources, lake._warm(view.name, "full")) | clock_record(view, now)
-    return Entry(view.name, "view", view.to_json(), parts, facts_json), report
+    seconds, versions = round(time.perf_counter() - begun, 4), {name: source.new for name, source in sources.items()}
+    made = {}
+    for name, own in views.items():
+        rows = _snapshot(lake, parts[name]["data"]).rows
+        report = ViewReport(name, "full", "built", rows, 0, seconds, versions, 0)
+        record = view_record({}, report, rows, sources, lake._warm(name, "full")) | clock_record(own, now)
+        made[name] = Entry(name, "view", own.to_json(), parts[name], record), report
+    return made
+
+
+def _run_group(views: Mapping[str, View], execution: Execution) -> dict[str, Result]:
+    first = next(iter(views.values()))
+    assert first.rules is not None
+    schemas = {name: view.schema for name, view in views.items()}
+    return run_group(first.rules.program.group(first.name), schemas, execution)
+
+
+def _new_parts(lake: Lake, view: View, result: Result) -> dict[str, Part]:
+    assert result.whole is not None
+    parts = {"data": _new_part(lake, view.name, result.whole)}
+    parts["feed"] = _new_part(lake, f"{view.name}_feed", Rows(feed_schema(view.schema)))
+    for stage in view.staged.stages:
+        parts[stage.table] = _new_part(lake, f"{view.name}_state", result.states[stage.table])
+    return parts
 
 
 def _new_part(lake: Lake, name: str, rows: Rows) -> Part:

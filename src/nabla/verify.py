@@ -16,6 +16,7 @@ from nabla.engine.frames import Workspace
 from nabla.engine.sources import snapshot_frame
 from nabla.errors import Mismatch
 from nabla.refresh import make_source
+from nabla.rules import evaluated
 from nabla.storage.bags import N
 from nabla.storage.catalog import Entry, LakeState
 from nabla.views import View, load_view
@@ -58,6 +59,8 @@ def _copies(differences: pa.Table, sign: int) -> pa.Table:
 
 def _recomputed(lake: Lake, workspace: Workspace, view: View, entry: Entry, state: LakeState) -> DataFrame:
     """The user's own text where there is one: it owes nothing to Nabla's algebra."""
+    if view.recursive:
+        return evaluated(lake, workspace, view, entry, state)
     for name, version in entry.facts["sources"].items():
         source = make_source(lake, name, state, version, version)
         source.frame(workspace, At.NEW).createOrReplaceTempView(name)

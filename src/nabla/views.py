@@ -14,6 +14,7 @@ from nabla.algebra.nodes import Node, Opaque, Scan
 from nabla.algebra.stored import load_plan, to_data
 from nabla.calculus.obstacles import Obstacle, expressions, obstacles
 from nabla.calculus.stages import Staged, cut
+from nabla.datalog.stored import StoredRules, stored_rules
 from nabla.engine import types
 from nabla.storage.names import safe
 
@@ -21,7 +22,8 @@ from nabla.storage.names import safe
 @dataclass(frozen=True, eq=False)
 class View:
     """`outputs` are the columns' names as users see them, `stored` as Delta keeps them; `nested` is the text of the nested
-    expression that it was made from, if it was."""
+    expression that it was made from, if it was, `rules` the program that defines it. The plan of a recursive predicate has
+    its columns only: its rules are evaluated together with those it depends on."""
 
     name: str
     plan: Node
@@ -30,6 +32,7 @@ class View:
     sql: str | None
     notes: tuple[str, ...]
     nested: str | None = None
+    rules: StoredRules | None = None
 
     @classmethod
     def of(
@@ -40,8 +43,9 @@ class View:
         sql: str | None,
         notes: tuple[str, ...],
         nested: str | None = None,
+        rules: StoredRules | None = None,
     ) -> View:
-        return cls(name, plan, outputs, safe(outputs), sql, notes, nested)
+        return cls(name, plan, outputs, safe(outputs), sql, notes, nested, rules)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -52,6 +56,7 @@ class View:
             "notes": list(self.notes),
             "layout": self.layout,
             "nested": self.nested,
+            "rules": self.rules.to_json() if self.rules else None,
         }
 
     @classmethod
@@ -64,7 +69,17 @@ class View:
             json["sql"],
             tuple(json["notes"]),
             json.get("nested"),
+            stored_rules(json["rules"]) if json.get("rules") else None,
         )
+
+    @property
+    def recursive(self) -> bool:
+        return self.rules is not None and self.rules.program.recursive(self.name)
+
+    @property
+    def group(self) -> tuple[str, ...]:
+        """The views that are refreshed together with it, itself among them."""
+        return self.rules.program.stratum(self.name).predicates if self.rules and self.recursive else (self.name,)
 
     @cached_property
     def obstacles(self) -> tuple[Obstacle, ...]:
@@ -95,6 +110,8 @@ class View:
     @cached_property
     def sources(self) -> tuple[str, ...]:
         """The tables and views it reads, each once."""
+        if self.rules and self.recursive:
+            return self.rules.program.sources(self.name)
         found: dict[str, None] = {}
         for node in self.plan.walk():
             if isinstance(node, Scan):

@@ -108,6 +108,23 @@ class Execution:
             self._run(step, following)
         return self.result
 
+    def rows_of(self, node: Node) -> Rows:
+        """The rows of a query that is no step of the plan."""
+        return self._rows(self._query(node), hidden_schema(node.columns))
+
+    def hold(self, table: str, make: Make, rows: pa.Table | None) -> None:
+        """Lets queries scan something that was made; `rows` where it is on the driver."""
+        if rows is not None:
+            self.arrow[table, At.NEW] = rows
+        self._bind(table, At.NEW, make)
+
+    def signed_rows(self, schema: StructType, table: pa.Table | None = None, frame: DataFrame | None = None) -> Rows:
+        """Rows with weights, under the names of a view's stored columns."""
+        if table is not None:
+            return Rows(types.with_weight(schema), table=types.conform(table, types.with_weight(schema)))
+        assert frame is not None
+        return self._written(frame.toDF(*schema.names, "_n"), schema)
+
     def _run(self, step: Step, following: Step | None) -> None:
         match step:
             case Touch():
@@ -132,7 +149,7 @@ class Execution:
         if self._quiet(step.query):
             self.unchanged.add(step.stage.table)
             return
-        schema = _hidden_schema(step.query.columns)
+        schema = hidden_schema(step.query.columns)
         touched = self._rows(self._query(step.query), schema)
         if touched.empty:
             self.unchanged.add(step.stage.table)
@@ -143,7 +160,7 @@ class Execution:
 
     def _settle(self, step: Settle, finish: Finish | None) -> None:
         stage = step.stage
-        schema = types.with_weight(_hidden_schema(stage.state))
+        schema = types.with_weight(hidden_schema(stage.state))
         if stage.table in self.unchanged or (not stage.keys and self._quiet(step.query_if_none_lost)):
             self.unchanged.add(stage.table)
             self.unchanged.add(stage.state_table)
@@ -156,7 +173,7 @@ class Execution:
             if finish is not None and held.num_rows:
                 self.result.change = self._finished(change, finish)
         elif finish is None:
-            change = self._signed(self._settling(step), _hidden_schema(stage.state))
+            change = self._signed(self._settling(step), hidden_schema(stage.state))
         else:
             change, self.result.change = self._settle_and_finish(self._settling(step), finish)
         self.result.states[stage.table] = change
@@ -202,16 +219,16 @@ class Execution:
         scan = Scan(finish.stage.state_table, At.DELTA, state, stored_fields(state))
         self._bind(finish.stage.state_table, At.DELTA, change.frame)
         rows = self._rows(self._query(_valued(scan, finish)), types.with_weight(self._valued_schema(scan.columns)))
-        return self._split(rows, _hidden_schema(state))[1]
+        return self._split(rows, hidden_schema(state))[1]
 
     def _settle_and_finish(self, query: Node, finish: Finish) -> tuple[Rows, Rows]:
         """One query for the change of the state and, row by row, of the view."""
         rows = self._rows(self._query(_valued(query, finish)), types.with_weight(self._valued_schema(query.columns)))
-        return self._split(rows, _hidden_schema(query.columns))
+        return self._split(rows, hidden_schema(query.columns))
 
     def _valued_schema(self, state: Sequence[Column]) -> StructType:
         keep = StructField("keep", types.type_of("boolean"))
-        return StructType([*_hidden_schema(state).fields, *_value_fields(self.schema), keep])
+        return StructType([*hidden_schema(state).fields, *_value_fields(self.schema), keep])
 
     def _split(self, rows: Rows, hidden: StructType) -> tuple[Rows, Rows]:
         state_names = [f.name for f in hidden.fields]
@@ -227,7 +244,7 @@ class Execution:
         return self._written(state_frame, hidden), self._written(change_frame, self.schema)
 
     def _build(self, step: Build) -> None:
-        hidden = _hidden_schema(step.stage.state)
+        hidden = hidden_schema(step.stage.state)
         query = self._sql(step.query)
         rows = self._rows(query.wrapped("SELECT *, CAST(1 AS BIGINT) AS _n FROM ({})"), types.with_weight(hidden))
         self.result.states[step.stage.table] = rows
@@ -250,11 +267,13 @@ class Execution:
         return Rows(types.with_weight(schema), table=table)
 
     def _written(self, frame: DataFrame, schema: StructType) -> Rows:
-        weighted = types.with_weight(schema)
+        return self.written(frame, types.with_weight(schema))
+
+    def written(self, frame: DataFrame, schema: StructType) -> Rows:
         path = str(self.workspace.path())
         frame.write.parquet(path)
         self.result.queries += 1
-        return Rows(weighted, folder=path)
+        return Rows(schema, folder=path)
 
     def _rows(self, query: Query, schema: StructType) -> Rows:
         self.result.queries += 1
@@ -306,7 +325,7 @@ class Execution:
         for table, rows in lookup.found.items():
             scan = next(n for n in node.walk() if isinstance(n, Scan) and n.table == table)
             self.arrow[table, At.NEW] = rows
-            self._bind(table, At.NEW, Rows(_hidden_schema(scan.output), table=rows).frame)
+            self._bind(table, At.NEW, Rows(hidden_schema(scan.output), table=rows).frame)
         return node
 
     def _held_rows(self, scan: Scan) -> pa.Table | None:
@@ -343,7 +362,7 @@ def _escaped(column: Column) -> str:
     return quote(column.name).replace("{", "{{").replace("}", "}}")
 
 
-def _hidden_schema(columns: Sequence[Column]) -> StructType:
+def hidden_schema(columns: Sequence[Column]) -> StructType:
     names = stored_fields(tuple(columns))
     raw = StructType([StructField(n, types.type_of(c.type)) for n, c in zip(names, columns, strict=True)])
     return types.stored(raw, names)

@@ -1,0 +1,185 @@
+"""Rules as views: every predicate of a program is a view; those that depend on each other are built and refreshed together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from nabla.algebra.clock import Instant, Moments
+from nabla.algebra.expressions import quote
+from nabla.algebra.nodes import Constant, Node
+from nabla.datalog import magic
+from nabla.datalog.functions import UnknownType
+from nabla.datalog.program import Program
+from nabla.datalog.propagate import show
+from nabla.datalog.stored import StoredRules, new_rules
+from nabla.engine import types
+from nabla.engine.execute import Execution
+from nabla.engine.frames import Sessions, Workspace
+from nabla.engine.relations import Relations
+from nabla.engine.rounds import Held, Rounds, run_group
+from nabla.errors import NablaError
+from nabla.planner.steps import Plan, Size
+from nabla.refresh import build, current_source, make_source
+from nabla.results import RefreshReport, ViewReport
+from nabla.storage.catalog import Entry, LakeState
+from nabla.views import View, load_view
+
+if TYPE_CHECKING:
+    from nabla.lake import Lake
+
+LARGE = 400_000
+"""From so many rows of what a question reads on, its rounds stay in Spark."""
+
+
+def create_rules(lake: Lake, name: str, text: str) -> RefreshReport:
+    """Reads a program over the lake's tables and views, and builds a view for each of its predicates."""
+    state = lake._log.state()
+    if programs(state).get(name) is not None:
+        raise NablaError(
+            "NABLA_EXISTS", f'there are rules "{name}" already', place=f"lake {lake.path}", remedy="Drop them first."
+        )
+    tables = {n: _columns(lake, e) for n, e in state.entries.items()}
+    rules = new_rules(name, text, tables, lambda sql, columns: _type_of(lake, sql, columns))
+    program = rules.program
+    for predicate in program.stored:
+        if predicate in program.predicates:
+            lake._check_new(predicate, state)
+    made: list[str] = []
+    reports: dict[str, ViewReport] = {}
+    try:
+        for unit in _units(program):
+            views = {p: _view(rules, p) for p in unit}
+            built = build(lake, views)
+            state = lake._log.state()
+            entries: dict[str, Entry | None] = {p: entry for p, (entry, _) in built.items()}
+            info = {p: report.to_dict() for p, (_, report) in built.items()}
+            lake._log.commit(entries, state, "create rules", info, reads=views[unit[0]].sources)
+            made += unit
+            reports |= {p: report for p, (_, report) in built.items()}
+    except BaseException as error:
+        for predicate in reversed(made):
+            lake._log.commit({predicate: None}, lake._log.state(), "undo rules")
+        if isinstance(error, PySparkException):
+            raise lake._translated(error, f'rules "{name}"') from None
+        raise
+    return RefreshReport(reports)
+
+
+def drop_rules(lake: Lake, name: str) -> None:
+    state = lake._log.state()
+    rules = find(lake, name, state)
+    own = set(rules.program.stored)
+    for other, entry in state.entries.items():
+        used = own & entry.facts.get("sources", {}).keys()
+        if used and other not in own:
+            raise NablaError(
+                "NABLA_IN_USE",
+                f'"{min(used)}" is read by {other}',
+                place=f'rules "{name}"',
+                remedy="Drop that first.",
+            )
+    lake._log.commit(dict.fromkeys(own), state, "drop rules")
+
+
+def ask(lake: Lake, question: str) -> DataFrame:
+    """The rows of a predicate that a question matches, computed from the tables for just that question."""
+    state = lake._log.state()
+    predicate = question.split("(", 1)[0].strip()
+    entry = state.entries.get(predicate)
+    rules = load_view(predicate, entry.definition).rules if entry is not None and entry.kind == "view" else None
+    if rules is None:
+        raise NablaError(
+            "NABLA_RULES_UNKNOWN",
+            f"no rules define {predicate}",
+            place=question,
+            remedy=f"Ask about {', '.join(p for r in programs(state).values() for p in r.program.predicates)}.",
+        )
+    program = rules.program
+    read = {n: current_source(lake, n, state) for n in program.tables}
+    size: Size = "large" if sum(s.after.rows for s in read.values()) > LARGE else "tiny"
+    now = Instant.now(lake._zone)
+    schema = load_view(predicate, state.entries[predicate].definition).schema
+    workspace = Workspace(lake._engine(size), lake._log.new_staging())
+    plan = Plan(predicate, "full", "asked", (), size=size)
+    sessions = Sessions(lambda size: workspace, lake._shared)
+    rounds = Rounds(Execution(sessions, Relations(read, {}, Moments(now, now)), plan, schema))
+    answer: Held = magic.ask(program, question, rounds)
+    frame = rounds.whole(answer, schema).frame(lake._home)
+    return frame.toDF(*(c.name for c in program.columns(predicate)))
+
+
+def evaluated(lake: Lake, workspace: Workspace, view: View, entry: Entry, state: LakeState) -> DataFrame:
+    """A recursive view computed from scratch, from the versions that it reflects."""
+    assert view.rules is not None
+    sources = {n: make_source(lake, n, state, v, v) for n, v in entry.facts["sources"].items()}
+    now = Instant.now(lake._zone)
+    plan = Plan(view.name, "full", "verified", (), size="small")
+    sessions = Sessions(lambda size: workspace, lambda size: workspace)
+    execution = Execution(sessions, Relations(sources, {}, Moments(now, now)), plan, view.schema)
+    schemas = {p: load_view(p, state.entries[p].definition).schema for p in view.group}
+    result = run_group(view.rules.program.group(view.name), schemas, execution)[view.name]
+    assert result.whole is not None
+    return result.whole.frame(workspace)
+
+
+def programs(state: LakeState) -> dict[str, StoredRules]:
+    """The programs of a lake by name."""
+    found: dict[str, StoredRules] = {}
+    for name, entry in state.entries.items():
+        if entry.kind == "view" and entry.definition.get("rules"):
+            rules = load_view(name, entry.definition).rules
+            assert rules is not None
+            found.setdefault(rules.name, rules)
+    return found
+
+
+def find(lake: Lake, name: str, state: LakeState) -> StoredRules:
+    known = programs(state)
+    if name not in known:
+        there = f"There are {', '.join(known)}." if known else "Create them first."
+        raise NablaError("NABLA_RULES_UNKNOWN", f'there are no rules "{name}"', place=f"lake {lake.path}", remedy=there)
+    return known[name]
+
+
+def delta_rules(lake: Lake, name: str) -> str:
+    """The incremental rules of a program, as Manthey derives them, for people."""
+    return show(find(lake, name, lake._log.state()).program)
+
+
+def _units(program: Program) -> Iterator[tuple[str, ...]]:
+    for stratum in program.strata:
+        if stratum.recursive:
+            yield stratum.predicates
+        else:
+            yield from ((p,) for p in stratum.predicates if p in program.stored)
+
+
+def _view(rules: StoredRules, predicate: str) -> View:
+    program = rules.program
+    columns = program.columns(predicate)
+    recursive = program.recursive(predicate)
+    plan: Node = Constant(columns, ()) if recursive else program.plan(predicate)
+    outputs = tuple(c.name for c in columns)
+    notes = ("recursive: over-deleted and rederived, round by round",) if recursive else ()
+    return View.of(predicate, plan, outputs, None, notes, rules=rules)
+
+
+def _columns(lake: Lake, entry: Entry) -> list[tuple[str, str]]:
+    snapshot = lake._log.table(entry.parts["data"]).snapshot(entry.parts["data"].version)
+    shape = types.from_json(snapshot.schema_json)
+    names = lake._columns(entry)
+    return [(name, field.dataType.simpleString()) for name, field in zip(names, shape.fields, strict=True)]
+
+
+def _type_of(lake: Lake, sql: str, columns: Mapping[str, str]) -> str:
+    """The type that Spark gives an expression."""
+    row = ", ".join(f"CAST(NULL AS {kind}) AS {quote(name)}" for name, kind in columns.items())
+    try:
+        frame = lake._spark.sql(f"SELECT {sql} AS value FROM (SELECT {row or '1 AS one'})")
+    except PySparkException as error:
+        raise UnknownType(str(error).splitlines()[0]) from error
+    return frame.schema.fields[0].dataType.simpleString()
