@@ -111,6 +111,7 @@ class Lake:
         what = f'table "{name}"'
         shape = _shape(schema, data, what, self._spark)
         types.check_storable(shape, what)
+        shape = types.stored(shape, shape.names)  # NULLs are keys like others
         _check_columns(shape.names, what)
         check_order(shape)
         definition = {"schema": shape.json(), "key": nests.nested_key(shape), "foreign_keys": {}, "nested": True}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -68,17 +68,17 @@ def define(name: str, expression: Nested, lake: Lake, state: LakeState) -> View:
 
 def canonical_rows(data: intake.Data, visible: StructType, table: str) -> pa.Table:
     """Rows of any form in canonical order; NABLA_PNF where a key is there twice at a level."""
-    return _arrow(_relation(data, visible, table), visible, table)
+    return _arrow(read(data, visible, table), visible, table)
 
 
-def _relation(data: intake.Data, visible: StructType, table: str) -> model.Relation:
+def read(data: intake.Data, visible: StructType, table: str) -> model.Relation:
     """Names are checked in the rows as given, which Arrow would not do inside of structs; keys in what Arrow makes of them."""
     schema = Schema.of(visible)
     if isinstance(data, DataFrame):
         data = data.toArrow()
     if isinstance(data, pa.Table | pa.RecordBatch):
         data = data.to_pylist()
-    if isinstance(data, list | tuple):
+    if isinstance(data, Iterable) and not isinstance(data, Mapping | str | bytes):
         data = list(_named(data, visible, schema, table))
     return model.relation(intake.arrow_rows(data, visible, table).to_pylist(), schema, table)
 
@@ -177,10 +177,9 @@ def _near(c: TableChange, keys: pa.Table, columns: list[str]) -> pa.Table:
 # Updates
 
 
-def update_rows(c: TableChange, data: intake.Data, sign: Sign) -> None:
-    """r ⊕ δ or r ⊖ δ for rows at hand: those with touched keys are read, merged in Python, and replaced."""
+def update_rows(c: TableChange, d: model.Relation, sign: Sign) -> None:
+    """r ⊕ δ or r ⊖ δ for an update at hand: rows with touched keys are read, merged in Python, and replaced."""
     schema, names = Schema.of(c.visible), c.stored.names
-    d = _relation(data, c.visible, c.name)
     if not d:
         return
     keys = _arrow({key: {name: {} for name in schema.structured} for key in d}, c.visible, c.name).rename_columns(names)
@@ -202,7 +201,7 @@ def update_rows(c: TableChange, data: intake.Data, sign: Sign) -> None:
 def update_frame(lake: Lake, c: TableChange, frame: DataFrame, sign: Sign) -> None:
     """The same by one Spark query, for a DataFrame and a table that the transaction has not changed yet."""
     if c.pieces or c.written:
-        update_rows(c, frame, sign)
+        update_rows(c, read(frame, c.visible, c.name), sign)
         return
     schema, update = Schema.of(c.visible), prime_subschema(frame, c)
     _check_frame(frame, update, c.name)

@@ -39,7 +39,7 @@ from nabla.results import RefreshReport, ViewReport
 from nabla.storage import faults, files
 from nabla.storage.catalog import Entry, LakeState, Part
 from nabla.storage.files import DataFile
-from nabla.storage.key_counts import key_counts, make_key_counts
+from nabla.storage.key_counts import countable, key_counts, make_key_counts
 from nabla.storage.names import safe
 from nabla.storage.table import Snapshot, StoredTable
 from nabla.views import View, load_view
@@ -293,7 +293,8 @@ def count_keys(view: View, sources: Mapping[str, Source]) -> None:
     for source in sources.values():
         if source.after.rows >= lookup.SMALLEST:
             for column in source.counted:
-                if key_counts(source.table, column, source.new) is None:
+                whole = countable(source.after.schema.field(column).type)
+                if whole and key_counts(source.table, column, source.new) is None:
                     make_key_counts(source.table, column, source.after)
 
 

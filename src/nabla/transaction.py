@@ -22,6 +22,7 @@ from nabla.engine.frames import Workspace
 from nabla.engine.sources import snapshot_frame
 from nabla.errors import Conflict, NablaError
 from nabla.nested.equations import Sign
+from nabla.nested.model import Relation
 from nabla.storage import bags, changes, files
 from nabla.storage.bags import N
 from nabla.storage.catalog import Entry
@@ -157,14 +158,19 @@ class Transaction:
         change = self._change(table)
         if not change.nested:
             raise nests.not_nested(change.name)
-        self._do(table, lambda c: self._merge(c, rows, sign))
-
-    def _merge(self, change: TableChange, rows: intake.Data, sign: Sign) -> None:
-        self._take_over_written(change)
         if isinstance(rows, DataFrame):
-            nests.update_frame(self._lake, change, rows, sign)
+            self._do(table, lambda c: self._merge_frame(c, rows, sign))
         else:
-            nests.update_rows(change, rows, sign)
+            d = nests.read(rows, change.visible, change.name)
+            self._do(table, lambda c: self._merge_rows(c, d, sign))
+
+    def _merge_rows(self, change: TableChange, d: Relation, sign: Sign) -> None:
+        self._take_over_written(change)
+        nests.update_rows(change, d, sign)
+
+    def _merge_frame(self, change: TableChange, frame: DataFrame, sign: Sign) -> None:
+        self._take_over_written(change)
+        nests.update_frame(self._lake, change, frame, sign)
 
     def commit(self) -> None:
         """Write the net change of every table and make it visible in one step."""

@@ -78,6 +78,15 @@ def test_broken_declarations_are_not_relied_on(shop: Lake) -> None:
     refreshed(shop)
 
 
+def test_keys_that_are_texts_are_not_counted(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookup, "SMALLEST", 0)
+    lake.create_table("orders", schema="id STRING, day INT", data=[("a", 1), ("b", 2)], key="id")
+    lake.create_view("pairs", "SELECT o.id, p.day FROM orders o JOIN orders p ON o.id = p.id")
+    with lake.transaction() as tx:
+        tx.insert("orders", [("c", 3)])
+    refreshed(lake)
+
+
 def test_counts_follow_the_changes(shop: Lake) -> None:
     table = shop._log.table(shop._log.state().entries["lines"].parts["data"])
     first = table.latest()

@@ -103,11 +103,14 @@ def main() -> int:
     parser.add_argument("--spark", type=int, default=0, help="cases on Spark")
     parser.add_argument("--seed", type=int, default=1, help="the same seed makes the same cases")
     wanted = parser.parse_args()
-    for run, cases, where in ((in_interpreter, wanted.cases, "the interpreter"), (on_spark, wanted.spark, "Spark")):
+    for run, cases, where in (
+        (in_interpreter, wanted.cases, "in the interpreter"),
+        (on_spark, wanted.spark, "on Spark"),
+    ):
         if cases:
             begun = time.perf_counter()
             run(cases, wanted.seed)
-            sys.stdout.write(f"{cases} cases in {where}: all right, {time.perf_counter() - begun:.1f} s\n")
+            sys.stdout.write(f"{cases} cases {where}: all right, {time.perf_counter() - begun:.1f} s\n")
     return 0
 
 
