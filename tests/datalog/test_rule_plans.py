@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -135,9 +137,18 @@ def test_types_widen_across_rules_and_recursion() -> None:
     assert [c.type for c in rules("p(X) :- node(X). p(1e0).").columns("p")] == ["double"]
 
 
-def test_types_may_come_from_spark() -> None:
-    program = parse_program("p(soundex(N)) :- person(N, _, _).", TABLES, lambda sql, columns: "string")
+def test_types_may_come_from_spark_which_is_asked_once() -> None:
+    asked = []
+
+    def type_of(sql: str, columns: Mapping[str, str]) -> str:
+        asked.append((sql, dict(columns)))
+        return "string"
+
+    program = parse_program("p(soundex(N)) :- person(N, _, _). q(X) :- p(X), X = soundex(X).", TABLES, type_of)
     assert program.columns("p")[0].type == "string"
+    assert asked == [("soundex(`N`)", {"N": "string"}), ("soundex(`X`)", {"X": "string"})]
+    again = Program.from_json(json.loads(json.dumps(program.to_json())))
+    assert again.plan("p") == program.plan("p")
 
 
 def test_a_program_is_stored_as_text_and_types() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
 from sqlglot import exp
@@ -24,7 +24,7 @@ from nabla.algebra.evaluator.types import (
 )
 
 TypeOf: TypeAlias = Callable[[str, Mapping[str, str]], str]
-"""The type of Spark SQL text over columns whose types are given; it may aggregate. Fails where Spark would."""
+"""The type of Spark SQL text over columns whose types are given; it may aggregate. Raises UnknownType where there is none."""
 
 _ONLY_IN_SPARK = """
     approx_percentile approx_top_k bitmap_construct_agg bitmap_or_agg corr count_min_sketch covar_pop covar_samp
@@ -45,6 +45,28 @@ _ARRAYS = frozenset(("collect_list", "collect_set", "array_agg"))
 
 class UnknownType(Exception):
     """The type of an expression cannot be told without Spark."""
+
+
+class KnownTypes:
+    """Types of expressions, asked once each: Spark takes milliseconds to tell one. They can be stored with a program, so
+    that whoever reads it again need not ask."""
+
+    def __init__(self, ask: TypeOf, known: Iterable[tuple[str, Mapping[str, str], str]] = ()) -> None:
+        self.ask = ask
+        self.known = {_question(sql, columns): kind for sql, columns, kind in known}
+
+    def __call__(self, sql: str, columns: Mapping[str, str]) -> str:
+        key = _question(sql, columns)
+        if key not in self.known:
+            self.known[key] = self.ask(sql, columns)
+        return self.known[key]
+
+    def to_json(self) -> list[tuple[str, dict[str, str], str]]:
+        return [(sql, dict(columns), kind) for (sql, columns), kind in self.known.items()]
+
+
+def _question(sql: str, columns: Mapping[str, str]) -> tuple[str, tuple[tuple[str, str], ...]]:
+    return sql, tuple(sorted(columns.items()))
 
 
 def plain_type_of(sql: str, columns: Mapping[str, str]) -> str:

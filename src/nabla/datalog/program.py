@@ -10,7 +10,7 @@ from nabla.algebra.expressions import Column, Named
 from nabla.algebra.nodes import At, Node, Project, Scan
 from nabla.datalog.clauses import Clause, split_lookups
 from nabla.datalog.compile import Fresh, scan
-from nabla.datalog.functions import TypeOf, plain_type_of
+from nabla.datalog.functions import KnownTypes, TypeOf, plain_type_of
 from nabla.datalog.normal import Normalizer
 from nabla.datalog.plans import predicate_plan
 from nabla.datalog.recursion import Group
@@ -108,12 +108,12 @@ class Program:
 
     def to_json(self) -> dict[str, Any]:
         tables = {name: [[c.name, c.type, c.nullable] for c in columns] for name, columns in self.tables.items()}
-        return {"text": self.text, "tables": tables}
+        return {"text": self.text, "tables": tables, "types": self.typing.type_of.to_json()}
 
     @classmethod
     def from_json(cls, json: Mapping[str, Any], type_of: TypeOf = plain_type_of) -> Program:
         tables = {name: [Column(*column) for column in columns] for name, columns in json["tables"].items()}
-        return parse_program(json["text"], tables, type_of)
+        return parse_program(json["text"], tables, KnownTypes(type_of, json["types"]))
 
     @property
     def predicates(self) -> tuple[str, ...]:

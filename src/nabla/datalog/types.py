@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from nabla.algebra.evaluator.types import FLOAT, FRACTIONAL, INTEGRAL, numeric, parse_type, wider
 from nabla.algebra.expressions import Column
 from nabla.datalog.clauses import Clause, Condition, Define, Lookup
-from nabla.datalog.functions import ZERO_WHEN_EMPTY, TypeOf, UnknownType
+from nabla.datalog.functions import ZERO_WHEN_EMPTY, KnownTypes, TypeOf, UnknownType
 from nabla.datalog.terms import (
     Apply,
     Atom,
@@ -66,7 +66,7 @@ class Typing:
         tables: Mapping[str, Sequence[Column]],
         type_of: TypeOf,
     ) -> None:
-        self.type_of = type_of
+        self.type_of = type_of if isinstance(type_of, KnownTypes) else KnownTypes(type_of)
         self.labels = dict(labels)
         self.types: dict[str, list[str | None]] = {p: [None] * len(names) for p, names in labels.items()}
         self.nullable: dict[str, list[bool]] = {p: [False] * len(names) for p, names in labels.items()}
