@@ -74,7 +74,7 @@ def test_cycles_open_and_close(graph: Lake) -> None:
 
 
 def test_a_view_may_read_a_predicate_and_a_rule_a_view(graph: Lake) -> None:
-    graph.create_view("far", "SELECT b, COUNT(*) AS n FROM path GROUP BY b")
+    graph.create_view("far", "SELECT y, COUNT(*) AS n FROM path GROUP BY y")
     graph.create_rules("more", "popular(X) :- far(X, N), N > 1.")
     with graph.transaction() as tx:
         tx.insert("edge", [(5, 3)])
@@ -122,7 +122,7 @@ def test_bad_rules_leave_the_lake_as_it_was(graph: Lake) -> None:
 def test_rules_are_dropped_together(graph: Lake) -> None:
     with pytest.raises(NablaError, match="drop_rules"):
         graph.drop_view("path")
-    graph.create_view("far", "SELECT b FROM path")
+    graph.create_view("far", "SELECT y FROM path")
     with pytest.raises(NablaError, match="far"):
         graph.drop_rules("graph")
     graph.drop_view("far")
