@@ -50,7 +50,7 @@ format: setup
 
 bench: setup $(VENV)/.bench
 	$(BIN)/nabla bench small
-	$(BIN)/nabla bench tpch --verify
+	$(BIN)/nabla bench tpch --modes auto,strict --verify
 
 docs: setup
 	$(BIN)/python -m nabla.calculus.table > docs/operators.md
