@@ -208,6 +208,10 @@ class Lake:
         """Answer a question about a predicate of the rules, `path(1, X)`, computing no more than it needs."""
         return rules.ask(self, question)
 
+    def delta_rules(self, name: str) -> str:
+        """The incremental rules of a program: how insertions and deletions follow from those of what it reads."""
+        return rules.delta_rules(self, name)
+
     def drop_rules(self, name: str) -> None:
         """Drop the views of rules, unless another view reads one of them."""
         rules.drop_rules(self, name)

@@ -166,7 +166,13 @@ def explain(
     file: Annotated[
         Path | None, typer.Argument(help="For --html: the file to write. Default: VIEW.html.", show_default=False)
     ] = None,
-    rules: Annotated[bool, typer.Option("--rules", help="List the rules of the calculus instead.")] = False,
+    rules: Annotated[
+        bool,
+        typer.Option(
+            "--rules",
+            help="The incremental rules of a Datalog program, given by its name; without a name, the rules of the calculus.",
+        ),
+    ] = False,
     algebra: Annotated[bool, typer.Option("--algebra", help="The maintenance expressions as algebra.")] = False,
     sql: Annotated[bool, typer.Option("--sql", help="The maintenance expressions as Spark SQL.")] = False,
     html: Annotated[bool, typer.Option("--html", help="Write everything, with a drawing, to an HTML file.")] = False,
@@ -176,6 +182,10 @@ def explain(
     debug: DebugOption = False,
 ) -> None:
     """Show how a view is kept and what the next refresh would do: plan, rules, state, costs. Runs nothing."""
+    if rules and name is not None:
+        text = locate(lake).open().delta_rules(name)
+        print_json({"rules": text}) if as_json else out().print(text, markup=False, highlight=False)
+        return
     if rules:
         show.rules(as_json)
         return
