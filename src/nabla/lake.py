@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import datetime
 import os
-import re
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,8 @@ from nabla import nested_tables as nests
 from nabla import refresh as refreshing
 from nabla import rules
 from nabla.algebra.clock import Instant, Moments, stored_instant
+from nabla.building import build
+from nabla.declared import Declared, check_columns, columns_of, key_of, shape_of
 from nabla.engine import intake, types
 from nabla.engine.apply import FEED_COLUMNS
 from nabla.engine.frames import Workspace, engine_session
@@ -47,7 +48,6 @@ from nabla.verify import verify
 from nabla.views import View, load_view
 
 MODES = ("auto", "incremental", "strict", "full")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def open_lake(path: str | os.PathLike[str], spark: SparkSession | None = None) -> Lake:
@@ -90,13 +90,13 @@ class Lake:
         or columns that identify a row, `foreign_keys` maps columns to "table.column"; both are recorded.
         """
         state = self._log.state()
-        self._check_new(name, state)
+        self._declared(state).check_new(name)
         what = f'table "{name}"'
-        shape = _shape(schema, data, what, self._spark)
+        shape = shape_of(schema, data, what, self._spark)
         types.check_storable(shape, what)
-        _check_columns(shape.names, what)
-        keys = _key(key, shape, what)
-        foreign = self._foreign_keys(foreign_keys, shape, state, what)
+        check_columns(shape.names, what)
+        keys = key_of(key, shape, what)
+        foreign = self._declared(state).foreign_keys(foreign_keys, shape, what)
         definition = {"schema": shape.json(), "key": keys, "foreign_keys": foreign}
         self._create(name, shape, data, definition, state)
 
@@ -107,12 +107,12 @@ class Lake:
         written. Change it with `tx.merge` and `tx.remove`. Gives the table as the beginning of a nested view.
         """
         state = self._log.state()
-        self._check_new(name, state)
+        self._declared(state).check_new(name)
         what = f'table "{name}"'
-        shape = _shape(schema, data, what, self._spark)
+        shape = shape_of(schema, data, what, self._spark)
         types.check_storable(shape, what)
         shape = types.stored(shape, shape.names)  # NULLs are keys like others
-        _check_columns(shape.names, what)
+        check_columns(shape.names, what)
         check_order(shape)
         definition = {"schema": shape.json(), "key": nests.nested_key(shape), "foreign_keys": {}, "nested": True}
         if data is not None:
@@ -144,11 +144,11 @@ class Lake:
     def register(self, name: str, path: str | os.PathLike[str], key: str | Sequence[str] | None = None) -> None:
         """Take an existing Delta table into the lake, to read it only: whoever writes it goes on doing so."""
         state = self._log.state()
-        self._check_new(name, state)
+        self._declared(state).check_new(name)
         table = StoredTable(path)
         snapshot = table.snapshot()
         shape = types.from_json(snapshot.schema_json)
-        keys = _key(key, shape, f'table "{name}"')
+        keys = key_of(key, shape, f'table "{name}"')
         definition = {"schema": snapshot.schema_json, "key": keys, "foreign_keys": {}}
         entry = Entry(name, "registered", definition, {"data": Part(table.folder, snapshot.version)})
         self._log.commit({name: entry}, state, "register", {name: {"path": table.folder}})
@@ -174,14 +174,14 @@ class Lake:
         else:
             defined = define(self.spark, query, list(state.entries), name)
             view = View.of(name, defined.plan, defined.outputs, defined.sql, tuple(str(n) for n in defined.notes))
-        existing = self._find(name, state)
+        existing = self._declared(state).find(name)
         if existing is None:
-            self._check_new(name, state)
+            self._declared(state).check_new(name)
         elif not rebuild:
-            raise self._exists(existing, view)
-        self._check_view(view, existing, state)
+            raise self._declared(state).exists(existing, view)
+        self._declared(state).check_view(view, existing)
         try:
-            entry, report = refreshing.build(self, {name: view})[name]
+            entry, report = build(self, {name: view})[name]
         except PySparkException as error:
             raise self._translated(error, f'view "{name}"') from None
         self._log.commit({name: entry}, state, "create view", {name: report.to_dict()}, reads=view.sources)
@@ -233,7 +233,7 @@ class Lake:
                 "NABLA_MODE", f"there is no mode {mode!r}", place="mode=", remedy=f"Use one of {', '.join(MODES)}."
             )
         state = self._log.state()
-        wanted = [self._entry(n, state, "view").name for n in names] or [
+        wanted = [self._declared(state).entry(n, "view").name for n in names] or [
             n for n, e in state.entries.items() if e.kind == "view"
         ]
         return refreshing.Refresh(self, mode).run(wanted, progress)
@@ -242,7 +242,7 @@ class Lake:
 
     def read(self, name: str, version: int | None = None) -> DataFrame:
         """A table or view as a DataFrame, now or at one of its versions."""
-        entry = self._entry(name, self._log.state())
+        entry = self._declared(self._log.state()).entry(name)
         part = entry.parts["data"]
         if version is None:
             version = None if entry.kind == "registered" else part.version
@@ -253,21 +253,21 @@ class Lake:
                 place=f'"{entry.name}"',
                 remedy=f"The latest is {part.version}.",
             )
-        return snapshot_frame(self._home, self._log.table(part).snapshot(version), self._columns(entry))
+        return snapshot_frame(self._home, self._log.table(part).snapshot(version), columns_of(entry))
 
     def changes(self, name: str, since: int = 0) -> DataFrame:
         """What changed after version `since`, a row a copy: the columns, _change_type, _version and _timestamp."""
-        entry = self._entry(name, self._log.state())
+        entry = self._declared(self._log.state()).entry(name)
         if entry.kind != "view":
             return self._table_changes(entry, since)
         part = entry.parts["feed"]
-        names = [*self._columns(entry), *FEED_COLUMNS]
+        names = [*columns_of(entry), *FEED_COLUMNS]
         return snapshot_frame(self._home, self._log.table(part).snapshot(part.version), names).where(
             F.col("_version") > since
         )
 
     def _table_changes(self, entry: Entry, since: int) -> DataFrame:
-        part, names = entry.parts["data"], self._columns(entry)
+        part, names = entry.parts["data"], columns_of(entry)
         table = self._log.table(part)
         latest = table.latest() if entry.kind == "registered" else part.version
         feed: DataFrame | None = None
@@ -296,7 +296,7 @@ class Lake:
 
         For each tuple the combinations of what its subrelations hold, with NULLs for an empty one.
         """
-        entry = self._entry(name, self._log.state())
+        entry = self._declared(self._log.state()).entry(name)
         return self.sql(unnest_sql(entry.name, Schema.of(nests.shape_of(entry))))
 
     # ------------------------------------------------------------- information
@@ -304,7 +304,7 @@ class Lake:
     def explain(self, name: str, mode: Mode = "auto") -> Explanation:
         """How a view is defined and kept, and what the next refresh would do. Runs nothing and writes nothing."""
         state = self._log.state()
-        return explain_view(self, self._entry(name, state, "view"), state, mode)
+        return explain_view(self, self._declared(state).entry(name, "view"), state, mode)
 
     def verify(self, *names: str) -> None:
         """Recompute every view, or the given ones, from the versions it reflects, and compare as bags.
@@ -312,7 +312,7 @@ class Lake:
         Raises Mismatch with the differing rows where a view is not exactly its query.
         """
         state = self._log.state()
-        wanted = [self._entry(n, state, "view") for n in names] or [
+        wanted = [self._declared(state).entry(n, "view") for n in names] or [
             e for e in state.entries.values() if e.kind == "view"
         ]
         for entry in wanted:
@@ -363,7 +363,7 @@ class Lake:
 
     def history(self, name: str, limit: int | None = None) -> History:
         """The commits of a table or view, newest first."""
-        entry = self._entry(name, self._log.state())
+        entry = self._declared(self._log.state()).entry(name)
         events = []
         for record in self._log.history(entry.name, limit):
             said = record.objects[entry.name]
@@ -439,7 +439,7 @@ class Lake:
                 table = self._log.table(part)
                 version = table.latest() if entry.kind == "registered" else part.version
                 if self._names.get(name) != (table.folder, version):
-                    frame = snapshot_frame(self._home, table.snapshot(version), self._columns(entry))
+                    frame = snapshot_frame(self._home, table.snapshot(version), columns_of(entry))
                     frame.createOrReplaceTempView(name)
                     self._names[name] = (table.folder, version)
 
@@ -460,127 +460,12 @@ class Lake:
     def _translated(self, error: PySparkException, place: str) -> NablaError:
         return failed(error, place, list(self._log.state().entries))
 
-    # ------------------------------------------------------------------ checks
-
-    def _columns(self, entry: Entry) -> tuple[str, ...]:
-        if entry.kind == "view":
-            return tuple(entry.definition["outputs"])
-        return tuple(types.from_json(entry.definition["schema"]).names)
-
-    def _find(self, name: str, state: LakeState) -> Entry | None:
-        if name in state.entries:
-            return state.entries[name]
-        return next((e for n, e in state.entries.items() if n.casefold() == name.casefold()), None)
-
-    def _entry(self, name: str, state: LakeState, kind: str | None = None) -> Entry:
-        entry = self._find(name, state)
-        if entry is None or (kind is not None and entry.kind != kind):
-            there = [n for n, e in state.entries.items() if kind is None or e.kind == kind]
-            raise NablaError(
-                "NABLA_UNKNOWN_TABLE" if kind is None else "NABLA_UNKNOWN_VIEW",
-                f'there is no {kind or "table or view"} "{name}"',
-                place=f"lake {self.path}",
-                remedy=f"There are {', '.join(there)}." if there else "Create it first.",
-            )
-        return entry
-
-    def _check_new(self, name: str, state: LakeState) -> None:
-        if not _NAME.fullmatch(name):
-            raise NablaError(
-                "NABLA_NAME", f"{name!r} cannot be a name", place="name", remedy="Use letters, digits and underscores."
-            )
-        existing = self._find(name, state)
-        if existing is not None:
-            raise NablaError(
-                "NABLA_EXISTS",
-                f'there is a {existing.kind} "{existing.name}" already',
-                place=f"lake {self.path}",
-                remedy="Choose another name, or drop it first.",
-            )
-
-    def _exists(self, existing: Entry, view: View) -> NablaError:
-        same = existing.kind == "view" and existing.definition["plan"] == view.to_json()["plan"]
-        if existing.kind == "view" and not same:
-            return NablaError(
-                "NABLA_DEFINITION_CHANGED",
-                f'view "{existing.name}" exists with another definition',
-                place=f"lake {self.path}",
-                remedy="Pass rebuild=True to replace it and compute it anew.",
-            )
-        return NablaError(
-            "NABLA_EXISTS",
-            f'there is a {existing.kind} "{existing.name}" already',
-            place=f"lake {self.path}",
-            remedy="Choose another name, drop it first, or pass rebuild=True to build it anew.",
-        )
-
-    def _check_view(self, view: View, existing: Entry | None, state: LakeState) -> None:
-        _check_columns(view.outputs, f'view "{view.name}"')
-        types.check_storable(
-            StructType([types.field_like(f, f.name) for f in view.schema.fields]), f'view "{view.name}"'
-        )
-        if existing is None:
-            return
-        if existing.kind != "view":
-            raise self._exists(existing, view)
-        upstream: set[str] = set()
-
-        def visit(names: Iterable[str]) -> None:
-            for name in names:
-                upstream.add(name)
-                if state.entries[name].kind == "view":
-                    visit(load_view(name, state.entries[name].definition).sources)
-
-        visit(view.sources)
-        if existing.name in upstream:
-            raise NablaError(
-                "NABLA_CYCLE",
-                f'view "{view.name}" would depend on itself',
-                place=f'view "{view.name}"',
-                remedy="Read the tables it is made from instead.",
-            )
-
-    def _foreign_keys(
-        self, foreign_keys: Mapping[str, str] | None, shape: StructType, state: LakeState, what: str
-    ) -> dict[str, str]:
-        for column, target in (foreign_keys or {}).items():
-            table, _, field = target.partition(".")
-            entry = self._find(table, state)
-            known = entry is not None and field in self._columns(entry)
-            if column not in shape.names or not known:
-                raise NablaError(
-                    "NABLA_FOREIGN_KEY",
-                    f'"{column}" → "{target}" does not name a column of the table and one of another table',
-                    place=what,
-                    remedy='Write it as {"customer": "customers.id"}, and create the other table first.',
-                )
-        return dict(foreign_keys or {})
+    def _declared(self, state: LakeState) -> Declared:
+        return Declared(state, self.path)
 
     def _drop(self, name: str, kinds: tuple[str, ...]) -> None:
         state = self._log.state()
-        entry = self._entry(name, state)
-        if entry.kind not in kinds:
-            raise NablaError(
-                "NABLA_UNKNOWN_VIEW" if "view" in kinds else "NABLA_UNKNOWN_TABLE",
-                f'"{entry.name}" is a {entry.kind}',
-                place=f"lake {self.path}",
-                remedy="Use drop_view for views and drop_table for tables.",
-            )
-        if entry.definition.get("rules"):
-            raise NablaError(
-                "NABLA_IN_USE",
-                f'"{entry.name}" is a predicate of the rules "{entry.definition["rules"]["name"]}"',
-                place=f"lake {self.path}",
-                remedy="Use drop_rules.",
-            )
-        readers = [n for n, e in state.entries.items() if entry.name in e.facts.get("sources", {})]
-        if readers:
-            raise NablaError(
-                "NABLA_IN_USE",
-                f'"{entry.name}" is read by {", ".join(readers)}',
-                place=f"lake {self.path}",
-                remedy="Drop these first.",
-            )
+        entry = self._declared(state).droppable(name, kinds)
         self._log.commit({entry.name: None}, state, f"drop {entry.kind}")
 
     def __repr__(self) -> str:
@@ -588,49 +473,3 @@ class Lake:
 
     def _repr_html_(self) -> str:
         return f"<b>lake {self.path}</b>{self.status()._repr_html_()}"
-
-
-def _shape(schema: str | StructType | None, data: intake.Data, what: str, spark: SparkSession) -> StructType:
-    """`spark` is not used, but a session must be there: it is what parses types."""
-    if isinstance(schema, str):
-        return types.parse(schema)
-    if isinstance(schema, StructType):
-        return schema
-    if data is None:
-        raise NablaError(
-            "NABLA_NO_SCHEMA", f"{what} has neither a schema nor data", place="schema=", remedy="Pass one of them."
-        )
-    return intake.schema_of(data, what)
-
-
-def _check_columns(names: Sequence[str], what: str) -> None:
-    seen: set[str] = set()
-    for name in names:
-        if name.casefold() in seen:
-            raise NablaError(
-                "NABLA_DUPLICATE_COLUMN",
-                f'two columns are called "{name}"',
-                place=what,
-                remedy="Rename one of them with AS.",
-            )
-        if name in ("_n", *FEED_COLUMNS):
-            raise NablaError(
-                "NABLA_RESERVED_COLUMN",
-                f'"{name}" is a name that change feeds use',
-                place=what,
-                remedy="Rename the column.",
-            )
-        seen.add(name.casefold())
-
-
-def _key(key: str | Sequence[str] | None, shape: StructType, what: str) -> list[str]:
-    keys = [key] if isinstance(key, str) else list(key or ())
-    for column in keys:
-        if column not in shape.names:
-            raise NablaError(
-                "NABLA_KEY",
-                f'the key names "{column}", which is no column',
-                place=what,
-                remedy=f"Use {', '.join(shape.names)}.",
-            )
-    return keys

@@ -55,7 +55,7 @@ def define(name: str, expression: Nested, lake: Lake, state: LakeState) -> View:
     sources: dict[str, Source] = {}
     for leaf in expression.walk():
         if isinstance(leaf, language.Table | language.Nest):
-            entry = lake._entry(leaf.name, state)
+            entry = lake._declared(state).entry(leaf.name)
             flat = isinstance(leaf, language.Nest)
             schema = atoms_only(shape_of(entry)) if flat else Schema.of(shape_of(entry))
             sources[entry.name] = Source(schema, pnf=is_nested(entry))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 import threading
 import time
 import uuid
@@ -11,37 +10,32 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
-from pyspark.sql.types import StructType
 
 from nabla.algebra.clock import Instant, Moments, stored_instant
-from nabla.algebra.nodes import At, Join
-from nabla.engine import lookup, types
+from nabla.building import clock_record, run_opaque, run_recursive, view_record
 from nabla.engine.apply import (
     Applied,
     apply_change,
     apply_large,
     apply_state,
     difference,
-    feed_schema,
     replace_large,
 )
 from nabla.engine.execute import Execution, Result, Rows
 from nabla.engine.frames import Sessions, Workspace
 from nabla.engine.relations import Relations, Source
-from nabla.engine.rounds import run_group
 from nabla.errors import Conflict, NablaError, NotIncremental
 from nabla.planner.choose import Measured, SourceFacts, ViewFacts, choose
 from nabla.planner.steps import Mode, Plan, Size
 from nabla.results import RefreshReport, ViewReport
+from nabla.sources import current_source, make_source, snapshot_of
 from nabla.storage import faults, files
 from nabla.storage.catalog import Entry, LakeState, Part
 from nabla.storage.files import DataFile
-from nabla.storage.key_counts import countable, key_counts, make_key_counts
-from nabla.storage.names import safe
-from nabla.storage.table import Snapshot, StoredTable
+from nabla.storage.table import Snapshot
 from nabla.views import View, load_view
 
 if TYPE_CHECKING:
@@ -49,8 +43,6 @@ if TYPE_CHECKING:
 
 PARALLEL = 4
 RETRIES = 5
-REMEMBERED = 8
-"""How many past refreshes of a view the planner learns from."""
 
 Progress = Callable[[ViewReport], None]
 
@@ -187,19 +179,19 @@ class Refresh:
         if view.recursive:
             own = {name: current_source(self.lake, name, state) for name in views}
             relations = Relations({**sources, **own}, {}, self.moments(entry))
-            return _run_group(views, Execution(sessions, relations, plan, view.schema))
+            return run_recursive(views, Execution(sessions, relations, plan, view.schema))
         relations = Relations(sources, self.states(view, entry), self.moments(entry))
         return {view.name: Execution(sessions, relations, plan, view.schema).run()}
 
     def states(self, view: View, entry: Entry) -> dict[str, Snapshot]:
         return {
-            stage.state_table: _snapshot(self.lake, entry.parts[stage.table])
+            stage.state_table: snapshot_of(self.lake, entry.parts[stage.table])
             for stage in view.staged.stages
             if stage.table in entry.parts
         }
 
     def _apply(self, view: View, plan: Plan, result: Result, entry: Entry) -> Applied:
-        data, feed = _snapshot(self.lake, entry.parts["data"]), self.log.folder(entry.parts["feed"])
+        data, feed = snapshot_of(self.lake, entry.parts["data"]), self.log.folder(entry.parts["feed"])
         version, now = data.version + 1, datetime.datetime.now(datetime.UTC)
         if result.whole is not None:
             if result.whole.table is None:
@@ -219,7 +211,7 @@ class Refresh:
     def _state_files(
         self, plan: Plan, entry: Entry, table: str, rows: Rows
     ) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
-        log = _snapshot(self.lake, entry.parts[table])
+        log = snapshot_of(self.lake, entry.parts[table])
         if rows.table is None:
             written = files.adopt(rows.folder or "", log.folder)
         elif plan.mode == "full":
@@ -262,50 +254,9 @@ def _advanced(entry: Entry, applied: Applied, report: ViewReport) -> dict[str, P
     }
 
 
-def current_source(lake: Lake, name: str, state: LakeState) -> Source:
-    """A table or view as it is, without a change."""
-    entry = state.entries[name]
-    data = entry.parts["data"]
-    version = lake._log.table(data).latest() if entry.kind == "registered" else data.version
-    return make_source(lake, name, state, version, version)
-
-
-def make_source(lake: Lake, name: str, state: LakeState, old: int, new: int) -> Source:
-    entry = state.entries[name]
-    table = lake._log.table(entry.parts["data"])
-    feed = _snapshot(lake, entry.parts["feed"]) if entry.kind == "view" else None
-    return Source(name, lake._columns(entry), table, old, new, feed, _counted(entry))
-
-
-def _counted(entry: Entry) -> frozenset[str]:
-    """The stored columns of a table of the lake that are declared to be keys or foreign keys: joins will look them up."""
-    if entry.kind != "table":
-        return frozenset()
-    names = StructType.fromJson(json.loads(entry.definition["schema"])).names
-    declared = {*(entry.definition["key"] or ())[:1], *(entry.definition["foreign_keys"] or {})}
-    return frozenset(stored for name, stored in zip(names, safe(names), strict=True) if name in declared)
-
-
-def count_keys(view: View, sources: Mapping[str, Source]) -> None:
-    """Counts the keys of large tables that the view joins, so that refreshes need not look up what the change shows."""
-    if not any(isinstance(node, Join) for node in view.plan.walk()):
-        return
-    for source in sources.values():
-        if source.after.rows >= lookup.SMALLEST:
-            for column in source.counted:
-                whole = countable(source.after.schema.field(column).type)
-                if whole and key_counts(source.table, column, source.new) is None:
-                    make_key_counts(source.table, column, source.after)
-
-
 def clock_moved(refresh: Refresh, view: View, entry: Entry) -> bool:
     """Whether time alone may have changed the view."""
     return bool(view.clock) and refresh.moments(entry).moved(view.clock)
-
-
-def clock_record(view: View, now: Instant) -> dict[str, Any]:
-    """The moment that a view reflects, if it reads the clock."""
-    return {"clock": now.to_json()} if view.clock else {}
 
 
 def view_facts(refresh: Refresh, view: View, entry: Entry, sources: Mapping[str, Source]) -> ViewFacts:
@@ -335,23 +286,6 @@ def view_facts(refresh: Refresh, view: View, entry: Entry, sources: Mapping[str,
     return ViewFacts(view.name, rows, tuple(found), past, view.obstacles, must_rebuild, cold, moved)
 
 
-def view_record(
-    facts: Mapping[str, Any], report: ViewReport, rows: int, sources: Mapping[str, Source], cold: bool
-) -> dict[str, Any]:
-    """What the lake remembers of a view's refreshes."""
-    measured = {
-        "mode": report.mode,
-        "seconds": report.seconds,
-        "changed_rows": sum(s.changed_rows for s in sources.values()) if report.mode != "full" else 0,
-        "source_rows": sum(s.after.rows for s in sources.values()),
-        "cold": cold,
-    }
-    kept = [*facts.get("past", ()), measured]
-    full = [p for p in kept if p["mode"] == "full"][-REMEMBERED:]
-    past = full + [p for p in kept if p["mode"] != "full"][-REMEMBERED:]
-    return {"sources": report.sources, "rows": rows, "last": report.to_dict(), "past": past}
-
-
 def _schema_changed(source: str) -> NablaError:
     return NablaError(
         "NABLA_SCHEMA_CHANGED",
@@ -359,10 +293,6 @@ def _schema_changed(source: str) -> NablaError:
         place=f'table "{source}"',
         remedy="Register the table again and create the views that read it again, with rebuild=True.",
     )
-
-
-def _snapshot(lake: Lake, part: Part) -> Snapshot:
-    return lake._log.table(part).snapshot(part.version)
 
 
 def _report(plan: Plan, entry: Entry, applied: Applied, seconds: float, group: str) -> ViewReport:
@@ -416,73 +346,3 @@ def _layers(names: list[str], state: LakeState) -> list[list[str]]:
 def _units(layer: list[str], state: LakeState) -> list[tuple[str, ...]]:
     """The views of a layer by what is refreshed together."""
     return list(dict.fromkeys(load_view(name, state.entries[name].definition).group for name in layer))
-
-
-def run_opaque(lake: Lake, view: View, plan: Plan, sources: Mapping[str, Source]) -> Result:
-    """A query that Nabla has no algebra for runs as it was written, on the versions of this refresh."""
-    assert view.sql is not None
-    with Workspace(lake._spark.newSession(), lake._log.new_staging()) as workspace:
-        for name, source in sources.items():
-            source.frame(workspace, At.NEW).createOrReplaceTempView(name)
-        frame = workspace.session.sql(view.sql)
-        whole = Rows(view.schema, table=types.conform(frame.toArrow(), view.schema))
-    return Result(whole=whole, queries=1)
-
-
-def build(lake: Lake, views: Mapping[str, View]) -> dict[str, tuple[Entry, ViewReport]]:
-    """A new view, or those that go together: tables, states and empty feeds, written and ready to be committed."""
-    begun = time.perf_counter()
-    now = Instant.now(lake._zone)
-    log = lake._log
-    state = log.state()
-    view = next(iter(views.values()))
-    sources = {name: current_source(lake, name, state) for name in view.sources}
-    facts = ViewFacts(view.name, 0, tuple(SourceFacts(n, s.after.rows, 0, 0, False) for n, s in sources.items()))
-    plan = choose(facts, view.staged, "full")
-    with Workspace(lake._engine(plan.size), log.new_staging()) as workspace:
-        sessions = Sessions(lambda size: workspace, lake._shared)
-        execution = Execution(sessions, Relations(sources, {}, Moments(now, now)), plan, view.schema)
-        if view.opaque:
-            results = {view.name: run_opaque(lake, view, plan, sources)}
-        else:
-            results = _run_group(views, execution) if view.recursive else {view.name: execution.run()}
-        faults.point("build.computed")
-        parts = {name: _new_parts(lake, views[name], result) for name, result in results.items()}
-    count_keys(view, sources)
-    seconds, versions = round(time.perf_counter() - begun, 4), {name: source.new for name, source in sources.items()}
-    made = {}
-    for name, own in views.items():
-        rows = _snapshot(lake, parts[name]["data"]).rows
-        report = ViewReport(name, "full", "built", rows, 0, seconds, versions, 0)
-        record = view_record({}, report, rows, sources, lake._warm(name, "full")) | clock_record(own, now)
-        made[name] = Entry(name, "view", own.to_json(), parts[name], record), report
-    return made
-
-
-def _run_group(views: Mapping[str, View], execution: Execution) -> dict[str, Result]:
-    first = next(iter(views.values()))
-    assert first.rules is not None
-    schemas = {name: view.schema for name, view in views.items()}
-    return run_group(first.rules.program.group(first.name), schemas, execution)
-
-
-def _new_parts(lake: Lake, view: View, result: Result) -> dict[str, Part]:
-    assert result.whole is not None
-    parts = {"data": _new_part(lake, view.name, result.whole)}
-    parts["feed"] = _new_part(lake, f"{view.name}_feed", Rows(feed_schema(view.schema)))
-    for stage in view.staged.stages:
-        parts[stage.table] = _new_part(lake, f"{view.name}_state", result.states[stage.table])
-    return parts
-
-
-def _new_part(lake: Lake, name: str, rows: Rows) -> Part:
-    path = lake._log.new_path(name)
-    folder = lake._log.folder(path)
-    if rows.table is not None:
-        adds = files.write(folder, rows.table)
-    elif rows.folder is not None:
-        adds = files.adopt(rows.folder, folder)
-    else:
-        adds = ()
-    StoredTable.create(folder, rows.schema.json(), adds)
-    return Part(path, 0)

@@ -11,11 +11,13 @@ from pyspark.sql import DataFrame
 from nabla.algebra.clock import Instant, Moments
 from nabla.algebra.expressions import quote
 from nabla.algebra.nodes import Constant, Node
+from nabla.building import build
 from nabla.datalog import magic
 from nabla.datalog.functions import UnknownType
 from nabla.datalog.program import Program
 from nabla.datalog.propagate import show
 from nabla.datalog.stored import StoredRules, new_rules
+from nabla.declared import columns_of
 from nabla.engine import types
 from nabla.engine.execute import Execution
 from nabla.engine.frames import Sessions, Workspace
@@ -23,8 +25,8 @@ from nabla.engine.relations import Relations
 from nabla.engine.rounds import Held, Rounds, run_group
 from nabla.errors import NablaError
 from nabla.planner.steps import Plan, Size
-from nabla.refresh import build, current_source, make_source
 from nabla.results import RefreshReport, ViewReport
+from nabla.sources import current_source, make_source
 from nabla.storage.catalog import Entry, LakeState
 from nabla.views import View, load_view
 
@@ -47,7 +49,7 @@ def create_rules(lake: Lake, name: str, text: str) -> RefreshReport:
     program = rules.program
     for predicate in program.stored:
         if predicate in program.predicates:
-            lake._check_new(predicate, state)
+            lake._declared(state).check_new(predicate)
     made: list[str] = []
     reports: dict[str, ViewReport] = {}
     try:
@@ -171,7 +173,7 @@ def _view(rules: StoredRules, predicate: str) -> View:
 def _columns(lake: Lake, entry: Entry) -> list[tuple[str, str]]:
     snapshot = lake._log.table(entry.parts["data"]).snapshot(entry.parts["data"].version)
     shape = types.from_json(snapshot.schema_json)
-    names = lake._columns(entry)
+    names = columns_of(entry)
     return [(name, field.dataType.simpleString()) for name, field in zip(names, shape.fields, strict=True)]
 
 

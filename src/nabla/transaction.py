@@ -189,7 +189,7 @@ class Transaction:
     def _change(self, table: str) -> TableChange:
         if self._closed:
             raise NablaError("NABLA_TRANSACTION_CLOSED", "the transaction is over", remedy="Start another one.")
-        entry = self._lake._entry(table, self._state)
+        entry = self._lake._declared(self._state).entry(table)
         if entry.kind != "table":
             raise NablaError(
                 "NABLA_NOT_WRITABLE",

@@ -15,8 +15,8 @@ from nabla.engine import types
 from nabla.engine.frames import Workspace
 from nabla.engine.sources import snapshot_frame
 from nabla.errors import Mismatch
-from nabla.refresh import make_source
 from nabla.rules import evaluated
+from nabla.sources import make_source
 from nabla.storage.bags import N
 from nabla.storage.catalog import Entry, LakeState
 from nabla.views import View, load_view

@@ -1,0 +1,122 @@
+"""Views computed whole: new ones, and what the lake remembers of each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from nabla.algebra.clock import Instant, Moments
+from nabla.algebra.nodes import At
+from nabla.engine import types
+from nabla.engine.apply import feed_schema
+from nabla.engine.execute import Execution, Result, Rows
+from nabla.engine.frames import Sessions, Workspace
+from nabla.engine.relations import Relations, Source
+from nabla.engine.rounds import run_group
+from nabla.planner.choose import SourceFacts, ViewFacts, choose
+from nabla.planner.steps import Plan
+from nabla.results import ViewReport
+from nabla.sources import count_keys, current_source, snapshot_of
+from nabla.storage import faults, files
+from nabla.storage.catalog import Entry, Part
+from nabla.storage.table import StoredTable
+from nabla.views import View
+
+if TYPE_CHECKING:
+    from nabla.lake import Lake
+
+REMEMBERED = 8
+"""How many past refreshes of a view the planner learns from."""
+
+
+def run_opaque(lake: Lake, view: View, plan: Plan, sources: Mapping[str, Source]) -> Result:
+    """A query that Nabla has no algebra for runs as it was written, on the versions of this refresh."""
+    assert view.sql is not None
+    with Workspace(lake._spark.newSession(), lake._log.new_staging()) as workspace:
+        for name, source in sources.items():
+            source.frame(workspace, At.NEW).createOrReplaceTempView(name)
+        frame = workspace.session.sql(view.sql)
+        whole = Rows(view.schema, table=types.conform(frame.toArrow(), view.schema))
+    return Result(whole=whole, queries=1)
+
+
+def build(lake: Lake, views: Mapping[str, View]) -> dict[str, tuple[Entry, ViewReport]]:
+    """A new view, or those that go together: tables, states and empty feeds, written and ready to be committed."""
+    begun = time.perf_counter()
+    now = Instant.now(lake._zone)
+    log = lake._log
+    state = log.state()
+    view = next(iter(views.values()))
+    sources = {name: current_source(lake, name, state) for name in view.sources}
+    facts = ViewFacts(view.name, 0, tuple(SourceFacts(n, s.after.rows, 0, 0, False) for n, s in sources.items()))
+    plan = choose(facts, view.staged, "full")
+    with Workspace(lake._engine(plan.size), log.new_staging()) as workspace:
+        sessions = Sessions(lambda size: workspace, lake._shared)
+        execution = Execution(sessions, Relations(sources, {}, Moments(now, now)), plan, view.schema)
+        if view.opaque:
+            results = {view.name: run_opaque(lake, view, plan, sources)}
+        else:
+            results = run_recursive(views, execution) if view.recursive else {view.name: execution.run()}
+        faults.point("build.computed")
+        parts = {name: _new_parts(lake, views[name], result) for name, result in results.items()}
+    count_keys(view, sources)
+    seconds, versions = round(time.perf_counter() - begun, 4), {name: source.new for name, source in sources.items()}
+    made = {}
+    for name, own in views.items():
+        rows = snapshot_of(lake, parts[name]["data"]).rows
+        report = ViewReport(name, "full", "built", rows, 0, seconds, versions, 0)
+        record = view_record({}, report, rows, sources, lake._warm(name, "full")) | clock_record(own, now)
+        made[name] = Entry(name, "view", own.to_json(), parts[name], record), report
+    return made
+
+
+def run_recursive(views: Mapping[str, View], execution: Execution) -> dict[str, Result]:
+    first = next(iter(views.values()))
+    assert first.rules is not None
+    schemas = {name: view.schema for name, view in views.items()}
+    return run_group(first.rules.program.group(first.name), schemas, execution)
+
+
+def _new_parts(lake: Lake, view: View, result: Result) -> dict[str, Part]:
+    assert result.whole is not None
+    parts = {"data": _new_part(lake, view.name, result.whole)}
+    parts["feed"] = _new_part(lake, f"{view.name}_feed", Rows(feed_schema(view.schema)))
+    for stage in view.staged.stages:
+        parts[stage.table] = _new_part(lake, f"{view.name}_state", result.states[stage.table])
+    return parts
+
+
+def _new_part(lake: Lake, name: str, rows: Rows) -> Part:
+    path = lake._log.new_path(name)
+    folder = lake._log.folder(path)
+    if rows.table is not None:
+        adds = files.write(folder, rows.table)
+    elif rows.folder is not None:
+        adds = files.adopt(rows.folder, folder)
+    else:
+        adds = ()
+    StoredTable.create(folder, rows.schema.json(), adds)
+    return Part(path, 0)
+
+
+def view_record(
+    facts: Mapping[str, Any], report: ViewReport, rows: int, sources: Mapping[str, Source], cold: bool
+) -> dict[str, Any]:
+    """What the lake remembers of a view's refreshes."""
+    measured = {
+        "mode": report.mode,
+        "seconds": report.seconds,
+        "changed_rows": sum(s.changed_rows for s in sources.values()) if report.mode != "full" else 0,
+        "source_rows": sum(s.after.rows for s in sources.values()),
+        "cold": cold,
+    }
+    kept = [*facts.get("past", ()), measured]
+    full = [p for p in kept if p["mode"] == "full"][-REMEMBERED:]
+    past = full + [p for p in kept if p["mode"] != "full"][-REMEMBERED:]
+    return {"sources": report.sources, "rows": rows, "last": report.to_dict(), "past": past}
+
+
+def clock_record(view: View, now: Instant) -> dict[str, Any]:
+    """The moment that a view reflects, if it reads the clock."""
+    return {"clock": now.to_json()} if view.clock else {}

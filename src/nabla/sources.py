@@ -1,0 +1,62 @@
+"""What views read, as the lake's log has it: tables and views at a version, or between two."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pyspark.sql.types import StructType
+
+from nabla.algebra.nodes import Join
+from nabla.declared import columns_of
+from nabla.engine import lookup
+from nabla.engine.relations import Source
+from nabla.storage.catalog import Entry, LakeState, Part
+from nabla.storage.key_counts import countable, key_counts, make_key_counts
+from nabla.storage.names import safe
+from nabla.storage.table import Snapshot
+from nabla.views import View
+
+if TYPE_CHECKING:
+    from nabla.lake import Lake
+
+
+def current_source(lake: Lake, name: str, state: LakeState) -> Source:
+    """A table or view as it is, without a change."""
+    entry = state.entries[name]
+    data = entry.parts["data"]
+    version = lake._log.table(data).latest() if entry.kind == "registered" else data.version
+    return make_source(lake, name, state, version, version)
+
+
+def make_source(lake: Lake, name: str, state: LakeState, old: int, new: int) -> Source:
+    entry = state.entries[name]
+    table = lake._log.table(entry.parts["data"])
+    feed = snapshot_of(lake, entry.parts["feed"]) if entry.kind == "view" else None
+    return Source(name, columns_of(entry), table, old, new, feed, _counted(entry))
+
+
+def _counted(entry: Entry) -> frozenset[str]:
+    """The stored columns of a table of the lake that are declared to be keys or foreign keys: joins will look them up."""
+    if entry.kind != "table":
+        return frozenset()
+    names = StructType.fromJson(json.loads(entry.definition["schema"])).names
+    declared = {*(entry.definition["key"] or ())[:1], *(entry.definition["foreign_keys"] or {})}
+    return frozenset(stored for name, stored in zip(names, safe(names), strict=True) if name in declared)
+
+
+def count_keys(view: View, sources: Mapping[str, Source]) -> None:
+    """Counts the keys of large tables that the view joins, so that refreshes need not look up what the change shows."""
+    if not any(isinstance(node, Join) for node in view.plan.walk()):
+        return
+    for source in sources.values():
+        if source.after.rows >= lookup.SMALLEST:
+            for column in source.counted:
+                whole = countable(source.after.schema.field(column).type)
+                if whole and key_counts(source.table, column, source.new) is None:
+                    make_key_counts(source.table, column, source.after)
+
+
+def snapshot_of(lake: Lake, part: Part) -> Snapshot:
+    return lake._log.table(part).snapshot(part.version)
