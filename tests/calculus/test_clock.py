@@ -38,7 +38,7 @@ def _timed(node: Node, rng: Random) -> Node:
 
 def _scenarios(first: int) -> Iterator[Scenario]:
     """Random views with such filters, over a clock that moves by some days, or not at all."""
-    for seed in range(first, first + 400):
+    for seed in range(first, first + 250):
         scenario, rng = random_scenario(seed, ALL), Random(seed)
         plan = _timed(scenario.plan, rng)
         if any(map(reads_clock, plan.walk())) and not obstacles(plan):
@@ -59,7 +59,7 @@ def test_the_rule_is_its_law() -> None:
         old = evaluate(reading(scenario.plan, At.OLD), scenario.database)
         assert found == added(new, negated(old)), f"seed {scenario.seed}"
         cases += 1
-    assert cases > 50
+    assert cases > 30
 
 
 def test_stages_over_and_under_such_filters_stay_exact() -> None:
