@@ -24,6 +24,7 @@ from nabla.engine.frames import Sessions, Workspace
 from nabla.engine.relations import Relations
 from nabla.engine.rounds import Held, Rounds, run_group
 from nabla.errors import NablaError
+from nabla.planner.choose import LARGE_CHANGE
 from nabla.planner.steps import Plan, Size
 from nabla.results import RefreshReport, ViewReport
 from nabla.sources import current_source, make_source
@@ -32,9 +33,6 @@ from nabla.views import View, load_view
 
 if TYPE_CHECKING:
     from nabla.lake import Lake
-
-LARGE = 400_000
-"""From so many rows of what a question reads on, its rounds stay in Spark."""
 
 
 def create_rules(lake: Lake, name: str, text: str) -> RefreshReport:
@@ -102,7 +100,7 @@ def ask(lake: Lake, question: str) -> DataFrame:
         )
     program = rules.program
     read = {n: current_source(lake, n, state) for n in program.tables}
-    size: Size = "large" if sum(s.after.rows for s in read.values()) > LARGE else "tiny"
+    size: Size = "large" if sum(s.after.rows for s in read.values()) > LARGE_CHANGE else "tiny"
     now = Instant.now(lake._zone)
     schema = load_view(predicate, state.entries[predicate].definition).schema
     workspace = Workspace(lake._engine(size), lake._log.new_staging())

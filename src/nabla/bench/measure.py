@@ -48,15 +48,13 @@ def recompute(lake: Lake, sql: str, folder: Path) -> tuple[float, Work]:
     return seconds, work_of(spark, group)
 
 
-def measure_round(
-    lake: Lake, views: Mapping[str, str], change: float, scratch: Path, mode: Mode, known: Mapping[str, float]
-) -> list[Measurement]:
-    """Every view refreshed by itself and then recomputed by plain Spark, unless that took long and is `known`."""
+def measure_round(lake: Lake, views: Mapping[str, str], change: float, scratch: Path, mode: Mode) -> list[Measurement]:
+    """Every view refreshed by itself and then recomputed by plain Spark."""
     found = []
     for name, sql in views.items():
         report = lake.refresh(name, mode=mode)[name]
         work = work_of(lake.spark, report.job_group)
-        seconds, again = (known[name], Work(0, 0, 0, 0)) if name in known else recompute(lake, sql, scratch / name)
+        seconds, again = recompute(lake, sql, scratch / name)
         found.append(
             Measurement(
                 name,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -62,7 +62,7 @@ def run(workload: Workload, data: Path, folder: Path, say: Say) -> Outcome:
             for _ in range(workload.rounds):
                 orders, lines = tpch.change_orders(lake, change / 100, number, workload.kind, workload.place)
                 say(f"{change:g} % {workload.kind}, {mode}: {orders} orders and {lines} lines changed")
-                outcome.measurements += measure_round(lake, views, change, folder / "scratch", mode, {})
+                outcome.measurements += measure_round(lake, views, change, folder / "scratch", mode)
                 number += 1
     if workload.verify:
         lake.verify()
@@ -79,9 +79,3 @@ def chosen(text: str) -> tuple[int, ...]:
 
 def numbers(text: str) -> tuple[float, ...]:
     return tuple(float(part) for part in text.split(","))
-
-
-def crossover(summaries: Sequence[Summary]) -> float | None:
-    """The smallest measured change, in percent, from which on maintaining took longer than recomputing."""
-    slower = [s.change for s in summaries if s.asked != "full" and s.ratio < 1]
-    return min(slower) if slower else None

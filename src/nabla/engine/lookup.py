@@ -30,6 +30,7 @@ from nabla.algebra.nodes import (
     Unweigh,
     Weigh,
 )
+from nabla.algebra.rewrite import rewritten
 from nabla.storage import reading
 from nabla.storage.files import DataFile
 from nabla.storage.table import Snapshot
@@ -63,17 +64,7 @@ class Lookup:
     found: dict[str, pa.Table] = field(default_factory=dict)
 
     def reduced(self, node: Node) -> Node:
-        done: dict[int, Node] = {}
-
-        def visit(node: Node) -> Node:
-            if id(node) not in done:
-                parts = [visit(part) for part in node.inputs]
-                same = all(a is b for a, b in zip(parts, node.inputs, strict=True))
-                whole = node if same else node.with_inputs(*parts)
-                done[id(node)] = self._join(whole) if isinstance(whole, Join) else whole
-            return done[id(node)]
-
-        return visit(node)
+        return rewritten(node, lambda part: self._join(part) if isinstance(part, Join) else part)
 
     def _join(self, join: Join) -> Join:
         for conjunct in join.on:

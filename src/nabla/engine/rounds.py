@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from nabla.algebra.nodes import At, Node, Scan
+from nabla.algebra.rewrite import rewritten
 from nabla.datalog.fixpoint import Fixpoint
 from nabla.datalog.recursion import Group
 from nabla.engine import types
@@ -97,19 +98,7 @@ class Rounds:
 
     def _reading(self, node: Node, made: Mapping[str, Held]) -> Node:
         """The query over what is held: a name of a round's relation means another one in the next round."""
-        done: dict[int, Node] = {}
-
-        def visit(node: Node) -> Node:
-            if id(node) not in done:
-                done[id(node)] = self._scan(node, made) if isinstance(node, Scan) else _rebuilt(node)
-            return done[id(node)]
-
-        def _rebuilt(node: Node) -> Node:
-            parts = [visit(part) for part in node.inputs]
-            same = all(a is b for a, b in zip(parts, node.inputs, strict=True))
-            return node if same else node.with_inputs(*parts)
-
-        return visit(node)
+        return rewritten(node, lambda part: self._scan(part, made) if isinstance(part, Scan) else part)
 
     def _scan(self, scan: Scan, made: Mapping[str, Held]) -> Scan:
         held = made.get(scan.table)
