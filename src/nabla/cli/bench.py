@@ -45,10 +45,12 @@ def tpch(
     views: Annotated[str, typer.Option(help="all, or query numbers such as 1,3,6.")] = "all",
     rounds: Annotated[int, typer.Option(min=1, help="Rounds for each size and mode; medians are shown.")] = 3,
     modes: Annotated[str, typer.Option(help="auto, incremental, or both as auto,incremental.")] = "auto",
-    kind: Annotated[Literal["mixed", "insert", "delete"], typer.Option(help="What happens to the orders.")] = "mixed",
+    kind: Annotated[
+        str, typer.Option(help="Changes: mixed, insert or delete (orders with lines), parties; several with commas.")
+    ] = "mixed",
     place: Annotated[Literal["scattered", "recent"], typer.Option(help="Which orders go.")] = "scattered",
     data: Annotated[Path, typer.Option(help="Where generated data is kept.")] = Path("bench/data"),
-    verify: Annotated[bool, typer.Option("--verify", help="Verify every view at the end.")] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="Verify every view after every round.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw cost against the size of the change, as SVG or PNG.")] = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
@@ -65,7 +67,7 @@ def tpch(
         tpch_run.chosen(views),
         rounds,
         asked,  # type: ignore[arg-type]
-        kind,
+        tuple(part.strip() for part in kind.split(",")),  # type: ignore[arg-type]
         place,
         verify,
     )
