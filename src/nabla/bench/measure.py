@@ -105,8 +105,8 @@ class Summary:
 
 def summarize(measurements: Sequence[Measurement]) -> list[Summary]:
     summaries = []
-    for case in dict.fromkeys((m.view, m.change, m.kind, m.asked) for m in measurements):
-        mine = [m for m in measurements if (m.view, m.change, m.kind, m.asked) == case]
+    for view, change, kind, asked in dict.fromkeys((m.view, m.change, m.kind, m.asked) for m in measurements):
+        mine = [m for m in measurements if (m.view, m.change, m.kind, m.asked) == (view, change, kind, asked)]
 
         def median(value: Callable[[Measurement], float], of: Sequence[Measurement] = mine) -> float:
             return statistics.median(value(m) for m in of)
@@ -115,7 +115,7 @@ def summarize(measurements: Sequence[Measurement]) -> list[Summary]:
         modes = "/".join(dict.fromkeys(m.mode for m in mine))
         rows = (int(median(lambda m: m.rows_read)), int(max(m.recompute_rows_read for m in mine)))
         jobs = int(median(lambda m: m.jobs))
-        summaries.append(Summary(case[0], modes, refresh, full, full / refresh, jobs, *rows, *case[1:]))
+        summaries.append(Summary(view, modes, refresh, full, full / refresh, jobs, *rows, change, kind, asked))
     return summaries
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import typer
 
@@ -26,6 +26,15 @@ DebugOption = Annotated[bool, typer.Option("--debug", help="Show Python's traceb
 
 def _say(text: str) -> None:
     out().print(f"[{time.strftime('%H:%M:%S')}] {text}", markup=False, highlight=False)
+
+
+def _listed(text: str, known: tuple[Any, ...], what: str) -> tuple[Any, ...]:
+    """Words between commas, each one of the known."""
+    words = tuple(part.strip() for part in text.split(","))
+    for word in words:
+        if word not in known:
+            raise typer.BadParameter(f"{word!r} is no {what}: choose from {', '.join(known)}")
+    return words
 
 
 @contextmanager
@@ -57,17 +66,18 @@ def tpch(
 ) -> None:
     """TPC-H queries as views: orders and their lines change, each view is refreshed, and recomputed by plain Spark."""
     from nabla.bench import tpch_run
+    from nabla.bench.tpch import Kind
+    from nabla.planner.steps import Mode
     from nabla.bench.measure import table
     from nabla.bench.plot import draw
 
-    asked = tuple(part.strip() for part in modes.split(","))
     workload = tpch_run.Workload(
         scale,
         tpch_run.numbers(change),
         tpch_run.chosen(views),
         rounds,
-        asked,  # type: ignore[arg-type]
-        tuple(part.strip() for part in kind.split(",")),  # type: ignore[arg-type]
+        _listed(modes, get_args(Mode), "mode"),
+        _listed(kind, get_args(Kind), "kind of change"),
         place,
         verify,
     )
