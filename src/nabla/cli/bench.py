@@ -66,10 +66,10 @@ def tpch(
 ) -> None:
     """TPC-H queries as views: orders and their lines change, each view is refreshed, and recomputed by plain Spark."""
     from nabla.bench import tpch_run
-    from nabla.bench.tpch import Kind
-    from nabla.planner.steps import Mode
     from nabla.bench.measure import table
     from nabla.bench.plot import draw
+    from nabla.bench.tpch import Kind
+    from nabla.planner.steps import Mode
 
     workload = tpch_run.Workload(
         scale,
