@@ -27,7 +27,7 @@ from nabla.calculus.stages import ChangeTable, Stage, TopRows, stored_fields
 from nabla.engine import types
 from nabla.engine.first_rows import first_rows
 from nabla.engine.frames import Sessions, Workspace, empty, read_parquet
-from nabla.engine.lookup import Lookup
+from nabla.engine.lookup import Lookup, Stored
 from nabla.engine.merge import finished, merged
 from nabla.engine.relations import Relations
 from nabla.planner.choose import TINY_TABLES
@@ -319,14 +319,23 @@ class Execution:
 
     def _looked_up(self, node: Node) -> Node:
         """The query over just those rows of large tables that the change can join."""
-        lookup = Lookup(self._held_rows, self.relations.stored, self.relations.shown)
+        lookup = Lookup(self._held_rows, self._stored, self.relations.shown)
         node = lookup.reduced(node)
         self.result.looked_at += lookup.looked_at
-        for table, rows in lookup.found.items():
-            scan = next(n for n in node.walk() if isinstance(n, Scan) and n.table == table)
-            self.arrow[table, At.NEW] = rows
-            self._bind(table, At.NEW, Rows(hidden_schema(scan.output), table=rows).frame)
+        for scan in {n.table: n for n in node.walk() if isinstance(n, Scan) and n.table in lookup.found}.values():
+            rows = lookup.found[scan.table]
+            self.arrow[scan.table, At.NEW] = rows
+            self._bind(scan.table, At.NEW, Rows(hidden_schema(scan.output), table=rows).frame)
         return node
+
+    def _stored(self, scan: Scan) -> Stored | None:
+        """Where a scan reads. The new state of a stage is the stored one and its change, if that is at hand."""
+        if scan.table not in self.relations.states or scan.at is At.OLD:
+            return self.relations.stored(scan)
+        if scan.table in self.unchanged:
+            return self.relations.stored(scan)
+        change = self.arrow.get((scan.table, At.DELTA))
+        return None if change is None else self.relations.stored(scan, change)
 
     def _held_rows(self, scan: Scan) -> pa.Table | None:
         """What a scan reads, where that is small and at hand."""

@@ -14,7 +14,7 @@ from nabla.algebra.clock import Moments
 from nabla.algebra.expressions import quote
 from nabla.algebra.nodes import At, Scan
 from nabla.engine.frames import Workspace
-from nabla.engine.lookup import MOST_VALUES
+from nabla.engine.lookup import MOST_VALUES, Stored
 from nabla.engine.sources import change_frame, snapshot_frame
 from nabla.storage.bags import N
 from nabla.storage.changes import Change, between, signed
@@ -138,15 +138,24 @@ class Relations:
     moments: Moments
 
     def shown(self, scan: Scan, column: str, values: pa.Array) -> tuple[pa.Table, pa.Array]:
+        if scan.table in self.states:
+            return self.states[scan.table].schema.empty_table(), values
         return self.sources[scan.table].shown(scan.at, column, values)
 
-    def stored(self, scan: Scan) -> tuple[Snapshot, dict[str, str]] | None:
-        """The version of a table that a scan reads, and what its columns are called there."""
-        source = self.sources.get(scan.table)
-        if source is None or scan.at is At.DELTA:
+    def stored(self, scan: Scan, change: pa.Table | None = None) -> Stored | None:
+        """Where a scan reads; `change` is what a state has gained since it was stored."""
+        if scan.at is At.DELTA:
             return None
+        if scan.table in self.states:
+            state = self.states[scan.table]
+            names = state.schema.names
+            fields = dict(zip([*(f"c{i}" for i in range(len(names) - 1)), N], names, strict=True))
+            return Stored(state, fields, None if change is None else change.rename_columns(names))
+        if scan.table not in self.sources:
+            return None
+        source = self.sources[scan.table]
         snapshot = source.at(scan.at)
-        return snapshot, dict(zip(source.names, snapshot.schema.names, strict=True))
+        return Stored(snapshot, dict(zip(source.names, snapshot.schema.names, strict=True)))
 
     def frame(self, workspace: Workspace, table: str, at: At) -> DataFrame:
         if table in self.states:

@@ -80,6 +80,10 @@ class ViewFacts:
         )
 
     @property
+    def source_rows(self) -> dict[str, int]:
+        return {s.name: s.rows for s in self.sources}
+
+    @property
     def changes(self) -> str:
         """What changed, in words."""
         rows = [s.name for s in self.sources if s.changed_rows]
@@ -103,7 +107,7 @@ def choose(facts: ViewFacts, staged: Staged, mode: Mode) -> Plan:
         return Plan(facts.name, "incremental", f"{_and(moved)} moved on without a change of rows", ())
     if facts.obstacles:
         return _full(facts, staged, str(facts.obstacles[0]))
-    steps = maintenance(staged, facts.changed)
+    steps = maintenance(staged, facts.changed, facts.source_rows)
     ours, theirs = _incremental_cost(facts, steps), _full_cost(facts, staged)
     if mode == "auto" and theirs.seconds * MARGIN < ours.seconds:
         return _full(facts, staged, f"recomputing is cheaper: {theirs}, maintaining {ours}", ours, theirs)
@@ -122,7 +126,7 @@ def costs(facts: ViewFacts, staged: Staged) -> dict[str, Estimate]:
     """What each way of refreshing would cost; maintaining only where something changed and there is a rule for it."""
     found = {}
     if facts.changed and not facts.obstacles and not facts.must_rebuild:
-        found["incremental"] = _incremental_cost(facts, maintenance(staged, facts.changed))
+        found["incremental"] = _incremental_cost(facts, maintenance(staged, facts.changed, facts.source_rows))
     return found | {"full": _full_cost(facts, staged)}
 
 
@@ -156,7 +160,7 @@ def _scans(step: Step) -> list[Scan]:
 
 
 def _incremental_cost(facts: ViewFacts, steps: tuple[Step, ...]) -> Estimate:
-    rows = {s.name: s.rows for s in facts.sources}
+    rows = facts.source_rows
     scans = [scan for step in steps for scan in _scans(step) if scan.at is not At.DELTA]
     read = sum(rows.get(scan.table, 0) for scan in scans)
     queries = sum(not isinstance(step, Finish) for step in steps)
