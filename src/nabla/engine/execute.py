@@ -25,6 +25,7 @@ from nabla.algebra.sql import to_sql
 from nabla.calculus.outwards import broadcast_side
 from nabla.calculus.stages import ChangeTable, Stage, TopRows, stored_fields
 from nabla.engine import types
+from nabla.engine.emptiness import is_nothing
 from nabla.engine.first_rows import first_rows
 from nabla.engine.frames import Sessions, Workspace, empty, read_parquet
 from nabla.engine.lookup import Lookup, Stored
@@ -78,9 +79,11 @@ class Query:
 
     text: str
     size: Size
+    empty: bool = False
+    """Whether it is known to have no rows, so that it need not run."""
 
     def wrapped(self, around: str) -> Query:
-        return Query(around.format(self.text), self.size)
+        return Query(around.format(self.text), self.size, self.empty)
 
 
 Make = Callable[[Workspace], DataFrame]
@@ -276,6 +279,8 @@ class Execution:
         return Rows(schema, folder=path)
 
     def _rows(self, query: Query, schema: StructType) -> Rows:
+        if query.empty:
+            return Rows(schema, table=types.arrow_schema(schema).empty_table())
         self.result.queries += 1
         frame = self.sessions.workspace(query.size).session.sql(query.text)
         if not self.plan.large:
@@ -298,7 +303,7 @@ class Execution:
         hints = (broadcast_side,) if not self.plan.large else ()
         size = self._size(node)
         text = to_sql(node, partial(self._relation, size), *hints)
-        return Query(self.relations.moments.bound(text), size)
+        return Query(self.relations.moments.bound(text), size, is_nothing(node))
 
     def _size(self, node: Node) -> Size:
         """A query over large tables that were reduced to a few rows is a tiny one."""

@@ -18,6 +18,7 @@ from nabla.algebra.expressions import Expr
 from nabla.algebra.nodes import (
     Aggregate,
     Consolidate,
+    Constant,
     Distinct,
     ExceptAll,
     Filter,
@@ -58,6 +59,10 @@ class Known:
         """All values that a column can have, and perhaps more; None where nothing is known."""
         return self._distinct(self.pieces(node), name)
 
+    def empty(self, node: Node) -> bool:
+        """Whether the query is known to have no rows."""
+        return any(piece.num_rows == 0 for piece in self.pieces(node))
+
     def _distinct(self, pieces: Pieces, name: str) -> pa.Array | None:
         for piece in pieces:
             if name in piece.column_names:
@@ -76,6 +81,8 @@ class Known:
             case Scan():
                 rows = self.held(node)
                 return () if rows is None else (rows.rename_columns([c.name for c in node.output]),)
+            case Constant(rows=()):
+                return (pa.table({c.name: pa.nulls(0) for c in node.output}),)
             case Filter():
                 return tuple(_passing(piece, node) for piece in self.pieces(node.input))
             case Project():
@@ -108,6 +115,8 @@ class Known:
                     left, right = self._met(left, mine, right, other), self._met(right, other, left, mine)
                 return left + right
             case "semi":
+                if self.empty(node.right):
+                    return tuple(piece.slice(0, 0) for piece in left)
                 for mine, other in equated(node):
                     left = self._met(left, mine, right, other)
                 return left

@@ -33,12 +33,14 @@ from nabla.algebra.nodes import (
     Weigh,
     Window,
 )
+from nabla.engine.emptiness import without_empty
 from nabla.engine.known import Held, Known, equated
 from nabla.engine.matching import Matching
+from nabla.storage import reading
 from nabla.storage.table import Snapshot
 
-SMALLEST, LARGEST = 100_000, 20_000_000
-"""Rows of a table that is worth looking through on the driver."""
+SMALLEST, LARGEST = 2_000, 20_000_000
+"""Rows of a table that is worth looking through on the driver. A smaller one is read whole."""
 MOST_VALUES = 100_000
 MUCH_SMALLER = 4
 """A table this many times smaller than another is looked up first: it may leave fewer values for the large one."""
@@ -71,6 +73,7 @@ class Lookup:
         self._known = Known(self.rows)
         self._matching = Matching()
         self._done: dict[int, tuple[Node, Node]] = {}
+        self._driven: set[str] = set()
         self._narrowed: dict[tuple[int, str, int], tuple[Node, Node]] = {}
 
     @property
@@ -80,10 +83,16 @@ class Lookup:
     def reduced(self, node: Node) -> Node:
         """A cheap look-up in a small table first, then what is below, then what that made known."""
         if id(node) not in self._done:
-            before = self._join(node, first=True) if isinstance(node, Join) else node
-            below = _with_inputs(before, [self.reduced(part) for part in before.inputs])
-            self._done[id(node)] = (node, self._join(below) if isinstance(below, Join) else below)
+            self._done[id(node)] = (node, self._reduced(node))
         return self._done[id(node)][1]
+
+    def _reduced(self, node: Node) -> Node:
+        if isinstance(node, Scan):
+            return self._whole(node)
+        before = self._join(node, first=True) if isinstance(node, Join) else node
+        below = _with_inputs(before, [self.reduced(part) for part in before.inputs])
+        after = self._join(below) if isinstance(below, Join) else below
+        return without_empty(after, self._known.empty)
 
     def rows(self, scan: Scan) -> pa.Table | None:
         if scan.table in self.found:
@@ -109,23 +118,34 @@ class Lookup:
     def _narrow_right(self, join: Join, mine: str, other: str) -> Join:
         if join.kind not in ("inner", "left", "semi", "anti"):
             return join
-        right = self._narrow(join.right, other, self._values(join.left, mine))
+        right = self._narrow(join.right, other, self._driving(join.left, mine))
         return join if right is join.right else replace(join, right=right)
 
     def _narrow_left(self, join: Join, mine: str, other: str) -> Join:
         if join.kind not in ("inner", "right", "semi"):
             return join
-        left = self._narrow(join.left, mine, self._values(join.right, other))
+        left = self._narrow(join.left, mine, self._driving(join.right, other))
         return join if left is join.left else replace(join, left=left)
 
     def _fewer(self, one: Node, name: str, other: Node, its: str) -> bool:
-        """Whether one column is known to have clearly fewer values than the other."""
+        """Whether one column is known to have clearly fewer values than the other, or nothing more is to be known of it."""
         fewer, more = self._values(one, name), self._values(other, its)
-        return fewer is not None and (more is None or len(fewer) * MUCH_SMALLER <= len(more))
+        if fewer is None:
+            return False
+        return self._largest(one) == 0 if more is None else len(fewer) * MUCH_SMALLER <= len(more)
 
     def _values(self, node: Node, name: str) -> pa.Array | None:
         values = self._known.values(node, name)
         return None if values is None or len(values) > MOST_VALUES else values
+
+    def _driving(self, node: Node, name: str) -> pa.Array | None:
+        """Values that come from a change. Those of a table that is small anyway are not worth reading a large one for."""
+        driven = any(
+            scan.table in self._driven or (scan.table not in self.found and self.held(scan) is not None)
+            for scan in node.walk()
+            if isinstance(scan, Scan)
+        )
+        return self._values(node, name) if driven else None
 
     def _smaller(self, one: Node, other: Node) -> bool:
         return self._largest(one) * MUCH_SMALLER <= self._largest(other)
@@ -179,7 +199,19 @@ class Lookup:
             smaller = join if right is join.right else replace(join, right=right)
         return join if smaller is join else self._join(smaller)
 
+    def _whole(self, scan: Scan) -> Scan:
+        """A small table, all of it."""
+        stored = self.stored(scan) if self.rows(scan) is None else None
+        if stored is None or stored.snapshot.rows >= SMALLEST:
+            return scan
+        columns = [stored.fields[f] for f in scan.fields]
+        pieces = [reading.read(stored.snapshot, columns)]
+        if stored.more is not None:
+            pieces.append(stored.more.select(columns).cast(pieces[0].schema))
+        return self._hold(scan, pa.concat_tables(pieces)) if columns else scan
+
     def _look_up(self, scan: Scan, name: str, values: pa.Array) -> Scan:
+        scan = self._whole(scan)
         if scan.table in self.found:
             return self._among_found(scan, name, values)
         stored = self.stored(scan) if self.held(scan) is None else None
@@ -198,7 +230,7 @@ class Lookup:
             here = stored.more[by_name[name]]
             wanted = pc.is_in(here, value_set=values.cast(here.type))
             pieces.append(stored.more.filter(wanted).select(columns).cast(rows.schema))
-        return self._hold(scan, pa.concat_tables(pieces))
+        return self._driven_by_change(self._hold(scan, pa.concat_tables(pieces)))
 
     def _among_found(self, scan: Scan, name: str, values: pa.Array) -> Scan:
         rows = self.rows(scan)
@@ -207,7 +239,11 @@ class Lookup:
         if column.type != values.type:
             return scan
         fewer = rows.filter(pc.is_in(column, value_set=values))
-        return self._hold(scan, fewer) if fewer.num_rows * 2 < rows.num_rows else scan
+        return self._driven_by_change(self._hold(scan, fewer)) if fewer.num_rows * 2 < rows.num_rows else scan
+
+    def _driven_by_change(self, scan: Scan) -> Scan:
+        self._driven.add(scan.table)
+        return scan
 
     def _hold(self, scan: Scan, rows: pa.Table) -> Scan:
         label = f"@{scan.table.removeprefix('@').partition('~')[0]}~{next(_NUMBERS)}"
