@@ -1,4 +1,4 @@
-"""Runs the steps of a plan on Spark and gives what is to be committed: the change of the view and of each state.
+"""Runs the steps of a plan and gives what is to be committed: the change of the view and of each state.
 
 Small results come back once as Arrow; large ones are written by Spark into the scratch folder and never pass the driver.
 Both are a `Rows`, so that what follows need not know which it was.
