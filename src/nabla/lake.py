@@ -18,7 +18,6 @@ from pyspark.sql.types import StructType
 from nabla import nested_tables as nests
 from nabla import refresh as refreshing
 from nabla import rules
-from nabla.algebra.clock import Instant, Moments, stored_instant
 from nabla.building import build
 from nabla.declared import Declared, check_columns, columns_of, key_of, shape_of
 from nabla.engine import intake, types
@@ -36,6 +35,7 @@ from nabla.nested.updates import unnest_sql
 from nabla.planner.explain import Explanation
 from nabla.planner.steps import Mode, Size
 from nabla.results import Event, History, LakeStatus, RefreshReport, Status, ViewReport
+from nabla.staleness import Staleness
 from nabla.storage import files
 from nabla.storage.catalog import Entry, LakeState, Part
 from nabla.storage.changes import between
@@ -43,6 +43,7 @@ from nabla.storage.lakelog import LakeLog
 from nabla.storage.names import safe
 from nabla.storage.table import StoredTable
 from nabla.storage.vacuum import Vacuumed, vacuum
+from nabla.subscriptions import Callback, Subscription, Subscriptions
 from nabla.transaction import Transaction
 from nabla.verify import verify
 from nabla.views import View, load_view
@@ -73,6 +74,7 @@ class Lake:
         self._engines: dict[Size, SparkSession] = {}
         self._workspaces: dict[Size, Workspace] = {}
         self._refreshed: set[tuple[str, str]] = set()
+        self._subscriptions = Subscriptions()
 
     # ------------------------------------------------------------------ tables
 
@@ -236,7 +238,21 @@ class Lake:
         wanted = [self._declared(state).entry(n, "view").name for n in names] or [
             n for n, e in state.entries.items() if e.kind == "view"
         ]
-        return refreshing.Refresh(self, mode).run(wanted, progress)
+        try:
+            return refreshing.Refresh(self, mode).run(wanted, progress)
+        finally:
+            self._subscriptions.deliver()
+
+    def on_change(self, view: str, callback: Callback, since: int | None = None) -> Subscription:
+        """Call `callback` with the minimal change of a view (a `ViewChange`) after every refresh that changed it.
+
+        It hears of all changes after version `since` of the view, or from now on, whoever refreshed it. A callback that
+        fails harms no refresh, and is given the same changes again after the next one. `cancel` the result to end it.
+        """
+        entry = self._declared(self._log.state()).entry(view, "view")
+        subscription = Subscription(self, entry, callback, since)
+        self._subscriptions.add(subscription)
+        return subscription
 
     # ----------------------------------------------------------------- reading
 
@@ -321,9 +337,10 @@ class Lake:
     def status(self) -> LakeStatus:
         """All tables and views: kind, version, rows, and for views what they reflect and whether that is stale."""
         state = self._log.state()
-        return LakeStatus({name: self._status(entry, state) for name, entry in state.entries.items()})
+        stale = Staleness(self._log, state)
+        return LakeStatus({name: self._status(entry, name in stale) for name, entry in state.entries.items()})
 
-    def _status(self, entry: Entry, state: LakeState) -> Status:
+    def _status(self, entry: Entry, stale: bool) -> Status:
         part = entry.parts["data"]
         version = part.version
         rows = entry.facts.get("rows")
@@ -340,26 +357,12 @@ class Lake:
             entry.kind,
             version,
             rows,
-            self._stale(entry, state),
+            stale,
             sources,
             last_refresh(entry),
             updated,
             obstacles,
         )
-
-    def _stale(self, entry: Entry, state: LakeState) -> bool:
-        reflected = stored_instant(entry.facts.get("clock"))
-        if reflected and Moments(reflected, Instant.now(reflected.zone)).moved(
-            load_view(entry.name, entry.definition).clock
-        ):
-            return True
-        for source, version in entry.facts.get("sources", {}).items():
-            upstream = state.entries[source]
-            part = upstream.parts["data"]
-            now = self._log.table(part).latest() if upstream.kind == "registered" else part.version
-            if now != version or self._stale(upstream, state):
-                return True
-        return False
 
     def history(self, name: str, limit: int | None = None) -> History:
         """The commits of a table or view, newest first."""

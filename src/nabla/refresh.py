@@ -6,7 +6,7 @@ import datetime
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
@@ -64,7 +64,7 @@ class Refresh:
 
     def run(self, names: Iterable[str], progress: Progress | None = None) -> RefreshReport:
         reports: dict[str, ViewReport] = {}
-        wanted = _with_upstream(names, self.started)
+        wanted = with_upstream(names, self.started)
         if self.mode == "strict":
             self._refuse_obstacles(wanted)
         try:
@@ -78,13 +78,21 @@ class Refresh:
                 workspace.__exit__()
         return RefreshReport({name: reports[name] for name in wanted})
 
-    def _layer(self, layer: list[str]) -> Iterable[ViewReport]:
+    def _layer(self, layer: list[str]) -> Iterator[ViewReport]:
         """Views that do not depend on each other go side by side, views that do in a circle go together."""
         units = _units(layer, self.started)
         if len(units) == 1:
-            return self.unit(units[0])
+            yield from self.unit(units[0])
+            return
+        failure: BaseException | None = None
         with ThreadPoolExecutor(min(PARALLEL, len(units))) as pool:
-            return [report for reports in pool.map(self.unit, units) for report in reports]
+            for running in [pool.submit(self.unit, unit) for unit in units]:
+                try:
+                    yield from running.result()
+                except BaseException as error:
+                    failure = failure or error
+        if failure is not None:  # after those that could be refreshed have been reported
+            raise failure
 
     def _refuse_obstacles(self, names: list[str]) -> None:
         stale: set[str] = set()
@@ -317,7 +325,7 @@ def _with_sources(report: ViewReport, sources: dict[str, int], applied: Applied)
     return replace(report, sources=sources, version=report.version + moved)
 
 
-def _with_upstream(names: Iterable[str], state: LakeState) -> list[str]:
+def with_upstream(names: Iterable[str], state: LakeState) -> list[str]:
     """The views and all views they read, sources first."""
     order: dict[str, None] = {}
 
