@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 from nabla import nested_tables as nests
 from nabla import refresh as refreshing
 from nabla import rules
-from nabla.building import build
+from nabla.building import build, outdated
 from nabla.declared import Declared, check_columns, columns_of, key_of, shape_of
 from nabla.engine import intake, types
 from nabla.engine.apply import FEED_COLUMNS
@@ -183,10 +183,11 @@ class Lake:
             raise self._declared(state).exists(existing, view)
         self._declared(state).check_view(view, existing)
         try:
-            entry, report = build(self, {name: view})[name]
+            entry, report = build(self, {name: view}, state)[name]
         except PySparkException as error:
             raise self._translated(error, f'view "{name}"') from None
-        self._log.commit({name: entry}, state, "create view", {name: report.to_dict()}, reads=view.sources)
+        changes = {**(outdated(state, [existing.name]) if existing else {}), name: entry}
+        self._log.commit(changes, state, "create view", {name: report.to_dict()}, reads=view.sources)
         return report
 
     def view(self, function: Callable[[], DataFrame] | None = None, *, rebuild: bool = False) -> Any:
@@ -199,12 +200,17 @@ class Lake:
 
         return make(function) if function is not None else make
 
-    def create_rules(self, name: str, text: str) -> RefreshReport:
+    def create_rules(self, name: str, text: str, rebuild: bool = False) -> RefreshReport:
         """Create views from Datalog rules over the lake's tables and views: one for each predicate that they define.
 
-        Predicates may depend on each other, and on what is not there (`not p(X)`). All of them are built.
+        Predicates may depend on each other, and on what is not there (`not p(X)`). All of them are built, or none. Rules
+        of that name are an error unless `rebuild` is set: then they are replaced.
         """
-        return rules.create_rules(self, name, text)
+        return rules.create_rules(self, name, text, rebuild)
+
+    def rules(self) -> dict[str, str]:
+        """The texts of all rules, by name."""
+        return {name: known.program.text for name, known in rules.programs(self._log.state()).items()}
 
     def ask(self, question: str) -> DataFrame:
         """Answer a question about a predicate of the rules, `path(1, X)`, computing no more than it needs."""

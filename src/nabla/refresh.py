@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 
 from nabla.algebra.clock import Instant, Moments, stored_instant
-from nabla.building import clock_record, run_opaque, run_recursive, view_record
+from nabla.building import LOST, clock_record, run_opaque, run_recursive, view_record
 from nabla.engine.apply import (
     Applied,
     apply_change,
@@ -272,6 +272,10 @@ def view_facts(refresh: Refresh, view: View, entry: Entry, sources: Mapping[str,
     found = []
     for name, source in sources.items():
         changed = 0
+        if source.old == LOST:
+            must_rebuild = f"{name} was built again"
+            found.append(SourceFacts(name, source.after.rows, 0, 0, True))
+            continue
         try:
             changed = source.changed_rows
             if source.feed is None and source.old != source.new and source.change.schema_changed:
