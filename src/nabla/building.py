@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from nabla.algebra.clock import Instant, Moments
@@ -19,13 +20,15 @@ from nabla.planner.steps import Plan
 from nabla.results import ViewReport
 from nabla.sources import count_keys, current_source, snapshot_of
 from nabla.storage import faults, files
-from nabla.storage.catalog import Entry, Part
+from nabla.storage.catalog import Entry, LakeState, Part
 from nabla.storage.table import StoredTable
 from nabla.views import View
 
 if TYPE_CHECKING:
     from nabla.lake import Lake
 
+LOST = -1
+"""The version of a source that was built again: whoever reads it must be recomputed."""
 REMEMBERED = 8
 """How many past refreshes of a view the planner learns from."""
 
@@ -41,12 +44,12 @@ def run_opaque(lake: Lake, view: View, plan: Plan, sources: Mapping[str, Source]
     return Result(whole=whole, queries=1)
 
 
-def build(lake: Lake, views: Mapping[str, View]) -> dict[str, tuple[Entry, ViewReport]]:
-    """A new view, or those that go together: tables, states and empty feeds, written and ready to be committed."""
+def build(lake: Lake, views: Mapping[str, View], state: LakeState) -> dict[str, tuple[Entry, ViewReport]]:
+    """A new view, or those that go together, over the lake as it is in `state`: tables, states and empty feeds, written
+    and ready to be committed."""
     begun = time.perf_counter()
     now = Instant.now(lake._zone)
     log = lake._log
-    state = log.state()
     view = next(iter(views.values()))
     sources = {name: current_source(lake, name, state) for name in view.sources}
     facts = ViewFacts(view.name, 0, tuple(SourceFacts(n, s.after.rows, 0, 0, False) for n, s in sources.items()))
@@ -69,6 +72,17 @@ def build(lake: Lake, views: Mapping[str, View]) -> dict[str, tuple[Entry, ViewR
         record = view_record({}, report, rows, sources, lake._warm(name, "full")) | clock_record(own, now)
         made[name] = Entry(name, "view", own.to_json(), parts[name], record), report
     return made
+
+
+def outdated(state: LakeState, rebuilt: Collection[str]) -> dict[str, Entry | None]:
+    """The views that read others which are built again: the versions that they reflect are no more."""
+    found: dict[str, Entry | None] = {}
+    for name, entry in state.entries.items():
+        sources = entry.facts.get("sources", {})
+        if name not in rebuilt and not sources.keys().isdisjoint(rebuilt):
+            lost = dict.fromkeys(sources.keys() & set(rebuilt), LOST)
+            found[name] = replace(entry, facts={**entry.facts, "sources": {**sources, **lost}})
+    return found
 
 
 def run_recursive(views: Mapping[str, View], execution: Execution) -> dict[str, Result]:

@@ -6,7 +6,7 @@ import datetime
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 
 from nabla.algebra.clock import Instant, Moments, stored_instant
-from nabla.building import clock_record, run_opaque, run_recursive, view_record
+from nabla.building import LOST, clock_record, run_opaque, run_recursive, view_record
 from nabla.engine.apply import (
     Applied,
     apply_change,
@@ -64,7 +64,7 @@ class Refresh:
 
     def run(self, names: Iterable[str], progress: Progress | None = None) -> RefreshReport:
         reports: dict[str, ViewReport] = {}
-        wanted = _with_upstream(names, self.started)
+        wanted = with_upstream(names, self.started)
         if self.mode == "strict":
             self._refuse_obstacles(wanted)
         try:
@@ -78,13 +78,21 @@ class Refresh:
                 workspace.__exit__()
         return RefreshReport({name: reports[name] for name in wanted})
 
-    def _layer(self, layer: list[str]) -> Iterable[ViewReport]:
+    def _layer(self, layer: list[str]) -> Iterator[ViewReport]:
         """Views that do not depend on each other go side by side, views that do in a circle go together."""
         units = _units(layer, self.started)
         if len(units) == 1:
-            return self.unit(units[0])
+            yield from self.unit(units[0])
+            return
+        failure: BaseException | None = None
         with ThreadPoolExecutor(min(PARALLEL, len(units))) as pool:
-            return [report for reports in pool.map(self.unit, units) for report in reports]
+            for running in [pool.submit(self.unit, unit) for unit in units]:
+                try:
+                    yield from running.result()
+                except BaseException as error:
+                    failure = failure or error
+        if failure is not None:  # after those that could be refreshed have been reported
+            raise failure
 
     def _refuse_obstacles(self, names: list[str]) -> None:
         stale: set[str] = set()
@@ -264,6 +272,10 @@ def view_facts(refresh: Refresh, view: View, entry: Entry, sources: Mapping[str,
     found = []
     for name, source in sources.items():
         changed = 0
+        if source.old == LOST:
+            must_rebuild = f"{name} was built again"
+            found.append(SourceFacts(name, source.after.rows, 0, 0, True))
+            continue
         try:
             changed = source.changed_rows
             if source.feed is None and source.old != source.new and source.change.schema_changed:
@@ -317,7 +329,7 @@ def _with_sources(report: ViewReport, sources: dict[str, int], applied: Applied)
     return replace(report, sources=sources, version=report.version + moved)
 
 
-def _with_upstream(names: Iterable[str], state: LakeState) -> list[str]:
+def with_upstream(names: Iterable[str], state: LakeState) -> list[str]:
     """The views and all views they read, sources first."""
     order: dict[str, None] = {}
 

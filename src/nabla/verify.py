@@ -11,10 +11,11 @@ import pyarrow.compute as pc
 from nabla.algebra.clock import Moments, stored_instant
 from nabla.algebra.nodes import At, Scan
 from nabla.algebra.sql import to_sql
+from nabla.building import LOST
 from nabla.engine import types
 from nabla.engine.frames import Workspace
 from nabla.engine.sources import snapshot_frame
-from nabla.errors import Mismatch
+from nabla.errors import Mismatch, NablaError
 from nabla.rules import evaluated
 from nabla.sources import make_source
 from nabla.storage.bags import N
@@ -33,6 +34,13 @@ TOLERANCE = 1e-9
 
 def verify(lake: Lake, entry: Entry, state: LakeState) -> None:
     view = load_view(entry.name, entry.definition)
+    if again := [source for source, version in entry.facts["sources"].items() if version == LOST]:
+        raise NablaError(
+            "NABLA_VERSION_GONE",
+            f"it reflects {', '.join(again)} as it was before it was built again",
+            place=f'view "{view.name}"',
+            remedy="Refresh it first.",
+        )
     with Workspace(lake._spark.newSession(), lake._log.new_staging()) as workspace:
         expected = _recomputed(lake, workspace, view, entry, state)
         part = entry.parts["data"]

@@ -128,3 +128,32 @@ def test_rules_are_dropped_together(graph: Lake) -> None:
     graph.drop_view("far")
     graph.drop_rules("graph")
     assert set(graph.status()) == {"edge", "node"}
+
+
+def test_rules_are_replaced_together_with_what_follows_from_them(graph: Lake) -> None:
+    graph.create_view("far", "SELECT x, COUNT(*) AS n FROM path GROUP BY x")
+    with pytest.raises(NablaError, match="NABLA_EXISTS"):
+        graph.create_rules("graph", GRAPH + "% the same")
+    shorter = "path(X, Y) :- edge(X, Y). twice(X) :- path(X, Y), path(Y, _)."
+    with pytest.raises(NablaError, match="NABLA_DEFINITION_CHANGED"):
+        graph.create_rules("graph", shorter)
+    with pytest.raises(NablaError, match="NABLA_CYCLE"):
+        graph.create_rules("graph", "path(X, Y) :- edge(X, Y), far(X, _).", rebuild=True)
+    with pytest.raises(NablaError, match="far"):
+        graph.create_rules("graph", "link(X, Y) :- edge(X, Y).", rebuild=True)
+    graph.create_rules("graph", shorter, rebuild=True)
+    assert set(graph.status()) == {"edge", "node", "path", "twice", "far"}
+    assert graph.status()["far"].stale
+    with pytest.raises(NablaError, match="NABLA_VERSION_GONE"):
+        graph.verify("far")
+    report = refreshed(graph, "far")
+    assert report["far"].reason == "path was built again"
+    assert bag(graph.read("far")) == {(1, 1): 1, (2, 1): 1, (3, 1): 1}
+
+
+def test_rules_that_cannot_be_built_leave_the_old_ones(graph: Lake) -> None:
+    before = graph.status()
+    with pytest.raises(NablaError):
+        graph.create_rules("graph", "p(X) :- node(X). q(Y) :- p(X), Y = 1 div (X - 3).", rebuild=True)
+    assert list(graph.status()) == list(before)
+    graph.verify()

@@ -19,6 +19,7 @@ from nabla.engine.sources import change_frame, snapshot_frame
 from nabla.storage import reading
 from nabla.storage.bags import N, consolidate
 from nabla.storage.changes import Change, between, signed
+from nabla.storage.files import DataFile
 from nabla.storage.key_counts import countable, key_counts, make_key_counts, whole
 from nabla.storage.table import Snapshot, StoredTable
 
@@ -60,7 +61,12 @@ class Source:
             return 0
         if self.feed is None:
             return self.change.rows
-        return sum(f.rows for f in self.feed.files if self._published(f.minimum, f.maximum))
+        return sum(f.rows for f in self.published_files())
+
+    def published_files(self) -> tuple[DataFile, ...]:
+        """The files of a view's feed that may hold what changed."""
+        assert self.feed is not None
+        return tuple(f for f in self.feed.files if self._published(f.minimum, f.maximum))
 
     def _published(self, minimum: Mapping[str, object], maximum: Mapping[str, object]) -> bool:
         low, high = minimum.get("_version", self.new), maximum.get("_version", self.new)
@@ -133,8 +139,9 @@ class Source:
         return self._published_frame(workspace, self.feed)
 
     def _published_frame(self, workspace: Workspace, feed: Snapshot) -> DataFrame:
-        files = tuple(f for f in feed.files if self._published(f.minimum, f.maximum))
-        only = Snapshot(feed.folder, feed.version, feed.schema_json, feed.stored, feed.partitioned_by, files)
+        only = Snapshot(
+            feed.folder, feed.version, feed.schema_json, feed.stored, feed.partitioned_by, self.published_files()
+        )
         rows = snapshot_frame(workspace, only, [*self.names, "_change_type", "_version", "_timestamp"])
         rows = rows.where(f"_version > {self.old} AND _version <= {self.new}")
         weight = f"CASE WHEN _change_type = 'insert' THEN 1L ELSE -1L END AS {N}"
