@@ -16,7 +16,8 @@ from nabla.algebra.nodes import At, Scan
 from nabla.engine.frames import Workspace
 from nabla.engine.lookup import MOST_VALUES
 from nabla.engine.sources import change_frame, snapshot_frame
-from nabla.storage.bags import N
+from nabla.storage import reading
+from nabla.storage.bags import N, consolidate
 from nabla.storage.changes import Change, between, signed
 from nabla.storage.files import DataFile
 from nabla.storage.key_counts import countable, key_counts, make_key_counts, whole
@@ -70,6 +71,16 @@ class Source:
     def _published(self, minimum: Mapping[str, object], maximum: Mapping[str, object]) -> bool:
         low, high = minimum.get("_version", self.new), maximum.get("_version", self.new)
         return int(str(high)) > self.old and int(str(low)) <= self.new
+
+    def change_rows(self) -> pa.Table:
+        """The signed change under the stored names, consolidated, in memory."""
+        if self.feed is None:
+            return signed(self.change)
+        pieces = [reading.read_file(self.feed, file) for file in self.published_files()]
+        rows = pa.concat_tables(pieces) if pieces else self.feed.schema.empty_table()
+        rows = rows.filter((pc.field("_version") > self.old) & (pc.field("_version") <= self.new))
+        weights = pc.if_else(pc.equal(rows["_change_type"], "insert"), 1, -1).cast(pa.int64())
+        return consolidate(rows.select(self.after.schema.names).append_column(N, weights))
 
     @cached_property
     def _change_rows(self) -> pa.Table | None:
