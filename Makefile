@@ -50,7 +50,8 @@ format: setup
 
 bench: setup $(VENV)/.bench
 	$(BIN)/nabla bench small
-	$(BIN)/nabla bench tpch --modes auto,strict --verify
+	$(BIN)/nabla bench tpch --verify
+	$(BIN)/nabla bench tpch --modes strict --kind mixed,parties --rounds 2 --verify
 
 docs: setup
 	$(BIN)/python -m nabla.calculus.table > docs/operators.md

@@ -16,7 +16,7 @@ from nabla.algebra.sql import to_sql
 from nabla.engine import intake, types
 from nabla.engine.apply import split
 from nabla.engine.frames import Workspace
-from nabla.engine.lookup import matching
+from nabla.engine.matching import Matching
 from nabla.engine.sources import snapshot_frame
 from nabla.errors import NablaError
 from nabla.nested import expressions as sql
@@ -169,7 +169,7 @@ def _near(c: TableChange, keys: pa.Table, columns: list[str]) -> pa.Table:
     for name in _stored_key(c):
         kind = c.snapshot.schema.field(name).type
         if not pa.types.is_floating(kind) and not pa.types.is_nested(kind):
-            found = matching(c.snapshot, name, pc.unique(keys[name].combine_chunks()), columns)
+            found = Matching().rows(c.snapshot, name, pc.unique(keys[name].combine_chunks()), columns)
             return reading.read(c.snapshot, columns) if found is None else found
     return reading.read(c.snapshot, columns)
 

@@ -190,7 +190,7 @@ def test_levels_have_no_state_for_groups() -> None:
 
 
 def test_a_recursion_that_reads_the_clock_is_recomputed() -> None:
-    timed = Filter(_onward(), (Expr("(current_date() > DATE'2026-01-01')", "boolean"),))
+    timed = Filter(_onward(), (Expr("(«current_date()» > DATE'2026-01-01')", "boolean"),))
     assert [o.code for o in obstacles(_recursion(timed))] == ["NABLA_TIME_DEPENDENT"]
 
 

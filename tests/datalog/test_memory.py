@@ -36,6 +36,8 @@ QUERIES: list[Node] = [
     Join(R, _kept(S, "d"), (_on("a", "d"),), "inner"),
     Join(R, Project(S, (Named(Column("f", "bigint"), Expr("(`c` + 1)", "bigint")),)), (_on("a", "f"),), "inner"),
     Join(R, S, (Expr("(`a` < `c`)", "boolean"),), "inner"),
+    *(Join(R, S, (_on("b", "c"), Expr("(`a` < `d`)", "boolean")), kind) for kind in ("inner", "semi", "anti")),  # type: ignore[arg-type]
+    Join(R, S, (_on("b", "c"),), "left"),
     Join(R, T, (), "inner"),
 ]
 

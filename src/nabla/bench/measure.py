@@ -23,6 +23,7 @@ class Measurement:
 
     view: str
     change: float
+    kind: str
     asked: str
     mode: str
     refresh_seconds: float
@@ -48,7 +49,9 @@ def recompute(lake: Lake, sql: str, folder: Path) -> tuple[float, Work]:
     return seconds, work_of(spark, group)
 
 
-def measure_round(lake: Lake, views: Mapping[str, str], change: float, scratch: Path, mode: Mode) -> list[Measurement]:
+def measure_round(
+    lake: Lake, views: Mapping[str, str], change: float, kind: str, scratch: Path, mode: Mode
+) -> list[Measurement]:
     """Every view refreshed by itself and then recomputed by plain Spark."""
     found = []
     for name, sql in views.items():
@@ -59,6 +62,7 @@ def measure_round(lake: Lake, views: Mapping[str, str], change: float, scratch: 
             Measurement(
                 name,
                 change,
+                kind,
                 mode,
                 report.mode,
                 report.seconds,
@@ -91,13 +95,18 @@ class Summary:
     rows_read: int
     recompute_rows_read: int
     change: float
+    kind: str
     asked: str
+
+    @property
+    def setting(self) -> str:
+        return f"{self.change:g} % {self.kind}, mode {self.asked}"
 
 
 def summarize(measurements: Sequence[Measurement]) -> list[Summary]:
     summaries = []
-    for view, change, asked in dict.fromkeys((m.view, m.change, m.asked) for m in measurements):
-        mine = [m for m in measurements if (m.view, m.change, m.asked) == (view, change, asked)]
+    for view, change, kind, asked in dict.fromkeys((m.view, m.change, m.kind, m.asked) for m in measurements):
+        mine = [m for m in measurements if (m.view, m.change, m.kind, m.asked) == (view, change, kind, asked)]
 
         def median(value: Callable[[Measurement], float], of: Sequence[Measurement] = mine) -> float:
             return statistics.median(value(m) for m in of)
@@ -106,7 +115,7 @@ def summarize(measurements: Sequence[Measurement]) -> list[Summary]:
         modes = "/".join(dict.fromkeys(m.mode for m in mine))
         rows = (int(median(lambda m: m.rows_read)), int(max(m.recompute_rows_read for m in mine)))
         jobs = int(median(lambda m: m.jobs))
-        summaries.append(Summary(view, modes, refresh, full, full / refresh, jobs, *rows, change, asked))
+        summaries.append(Summary(view, modes, refresh, full, full / refresh, jobs, *rows, change, kind, asked))
     return summaries
 
 
@@ -115,15 +124,15 @@ def geometric_mean(values: Sequence[float]) -> float:
 
 
 def table(summaries: Sequence[Summary]) -> str:
-    """One table for each size of change and mode."""
+    """One table for each size and kind of change and mode."""
     headings = ("view", "mode", "refresh s", "recompute s", "ratio", "jobs", "rows read", "recompute reads")
     texts = []
-    for change, asked in dict.fromkeys((s.change, s.asked) for s in summaries):
-        mine = [s for s in summaries if (s.change, s.asked) == (change, asked)]
+    for setting in dict.fromkeys(s.setting for s in summaries):
+        mine = [s for s in summaries if s.setting == setting]
         rows = [list(vars(s).values())[: len(headings)] for s in mine]
         mean, worst = geometric_mean([s.ratio for s in mine]), min(mine, key=lambda s: s.ratio)
         texts.append(
-            f"{change:g} % of the orders and their lines changed, mode {asked}\n"
+            f"{setting}\n"
             + text_table(headings, rows)
             + f"\ngeometric mean of the ratios: {mean:.2f}, worst {worst.ratio:.2f} ({worst.view})"
         )

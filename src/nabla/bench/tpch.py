@@ -68,8 +68,19 @@ def load(lake: Lake, data: Path) -> None:
         lake.create_table(table, data=frame, key=key, foreign_keys=FOREIGN.get(table))
 
 
-Kind = Literal["mixed", "insert", "delete"]
+Kind = Literal["mixed", "insert", "delete", "parties"]
+"""What happens: orders come and go with their lines, only come, only go; or customers, parts and suppliers are updated."""
 Place = Literal["scattered", "recent"]
+
+
+def change(lake: Lake, share: float, number: int, kind: Kind, place: Place) -> str:
+    """One round of changes; says what it was."""
+    if kind == "parties":
+        update_parties(lake, share, number)
+        tables = ("customer", "supplier", "part")
+        return ", ".join(f"{_changed(lake, table) // 2} rows of {table}" for table in tables) + " updated"
+    orders, lines = change_orders(lake, share, number, kind, place)
+    return f"{orders} orders and {lines} lines changed"
 
 
 def change_orders(

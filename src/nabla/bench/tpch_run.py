@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -17,14 +18,15 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Workload:
-    """What is measured. `changes` are in percent of the orders; `rounds` are per size of change and mode."""
+    """What is measured. `changes` are in percent of the orders, or of the customers, parts and suppliers; `rounds` are per
+    size and kind of change and mode."""
 
     scale: float = 1.0
     changes: tuple[float, ...] = (0.1,)
     views: tuple[int, ...] = tpch.QUERIES
     rounds: int = 3
     modes: tuple[Mode, ...] = ("auto",)
-    kind: tpch.Kind = "mixed"
+    kinds: tuple[tpch.Kind, ...] = ("mixed",)
     place: tpch.Place = "scattered"
     verify: bool = False
 
@@ -56,17 +58,14 @@ def run(workload: Workload, data: Path, folder: Path, say: Say) -> Outcome:
         report = lake.create_view(name, sql)
         outcome.build_seconds[name] = report.seconds
         say(f"built {name} in {report.seconds:.1f} s, {report.inserted} rows")
-    number = 0
-    for change in workload.changes:
-        for mode in workload.modes:
-            for _ in range(workload.rounds):
-                orders, lines = tpch.change_orders(lake, change / 100, number, workload.kind, workload.place)
-                say(f"{change:g} % {workload.kind}, {mode}: {orders} orders and {lines} lines changed")
-                outcome.measurements += measure_round(lake, views, change, folder / "scratch", mode)
-                number += 1
-    if workload.verify:
-        lake.verify()
-        say("verified: every view equals its query")
+    rounds = itertools.product(workload.changes, workload.modes, workload.kinds, range(workload.rounds))
+    for number, (change, mode, kind, _) in enumerate(rounds):
+        changed = tpch.change(lake, change / 100, number, kind, workload.place)
+        say(f"{change:g} % {kind}, {mode}: {changed}")
+        outcome.measurements += measure_round(lake, views, change, kind, folder / "scratch", mode)
+        if workload.verify:
+            lake.verify()
+            say("verified: every view equals its query")
     return outcome
 
 

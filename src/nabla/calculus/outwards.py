@@ -2,14 +2,15 @@
 
 Spark joins in the order it is told. A delta term must start with the change and look up one table after the other, each
 connected to what is already there by an equality, so that every intermediate stays small and can be broadcast. This
-module reorders clusters of inner joins: from the small operand outwards, and, before derivation, with the operands that
-changed first, so that what did not change is looked up once for all terms together.
+module reorders clusters of inner joins: from the small operand outwards, smaller tables first, and, before derivation,
+with the operands that changed first, so that what did not change is looked up once for all terms together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
 
 from nabla.algebra.clock import timed
@@ -26,6 +27,12 @@ from nabla.algebra.nodes import (
     UnionAll,
 )
 from nabla.calculus.delta import relations
+
+Rows = Mapping[str, int]
+"""The rows of tables, as far as they are known."""
+NOTHING_KNOWN: Rows = MappingProxyType({})
+_PASSING = 0.1
+"""The share of rows that is taken to pass a filter."""
 
 
 def is_small(node: Node) -> bool:
@@ -102,7 +109,14 @@ def _connected(operand: Node, joined: frozenset[str], conjuncts: Sequence[Expr])
     return False
 
 
-def ordered(cluster: Cluster, first: Callable[[Node], bool]) -> Node:
+def _size(operand: Node, rows: Rows) -> float:
+    """How many rows an operand may have: those of its largest table, less what filters drop."""
+    filters = sum(isinstance(node, Filter) for node in operand.walk())
+    largest = max((rows.get(node.table, 0) for node in operand.walk() if isinstance(node, Scan)), default=0)
+    return float(largest * _PASSING**filters)
+
+
+def ordered(cluster: Cluster, first: Callable[[Node], bool], rows: Rows) -> Node:
     """A left-deep tree that starts with an operand that `first` accepts and prefers such operands throughout."""
     waiting = sorted(cluster.operands, key=lambda operand: not first(operand))
     conjuncts = list(cluster.conjuncts)
@@ -110,7 +124,7 @@ def ordered(cluster: Cluster, first: Callable[[Node], bool]) -> Node:
     tree = _with_ready_filters(tree, conjuncts)
     while waiting:
         tied = [operand for operand in waiting if _connected(operand, tree.names, conjuncts)]
-        operand = next((o for o in tied if first(o)), tied[0] if tied else waiting[0])
+        operand = min(tied or waiting[:1], key=lambda o: (not first(o), _size(_filtered(o, conjuncts), rows)))
         waiting = [o for o in waiting if o is not operand]
         operand = _with_ready_filters(operand, conjuncts)
         # What reads the clock stays in a filter: only there is it maintained.
@@ -121,13 +135,17 @@ def ordered(cluster: Cluster, first: Callable[[Node], bool]) -> Node:
 
 
 def _with_ready_filters(operand: Node, conjuncts: list[Expr]) -> Node:
-    ready = [c for c in conjuncts if c.columns and c.columns <= operand.names]
-    for conjunct in ready:
-        conjuncts.remove(conjunct)
-    return Filter(operand, tuple(ready)) if ready else operand
+    filtered = _filtered(operand, conjuncts)
+    conjuncts[:] = [c for c in conjuncts if not (c.columns and c.columns <= operand.names)]
+    return filtered
 
 
-def _reorder(node: Node, first: Callable[[Node], bool]) -> Node:
+def _filtered(operand: Node, conjuncts: Sequence[Expr]) -> Node:
+    ready = tuple(c for c in conjuncts if c.columns and c.columns <= operand.names)
+    return Filter(operand, ready) if ready else operand
+
+
+def _reorder(node: Node, first: Callable[[Node], bool], rows: Rows) -> Node:
     done: dict[int, Node] = {}
 
     def visit(node: Node) -> Node:
@@ -140,7 +158,7 @@ def _reorder(node: Node, first: Callable[[Node], bool]) -> Node:
             cluster = flatten(node)
             cluster.operands = [visit(operand) for operand in cluster.operands]
             if any(first(operand) for operand in cluster.operands):
-                tree = ordered(cluster, first)
+                tree = ordered(cluster, first, rows)
                 if tuple(c.name for c in tree.columns) == tuple(c.name for c in node.columns):
                     return tree
                 return Project(tree, tuple(Named(c, c.ref) for c in node.columns))
@@ -152,15 +170,15 @@ def _reorder(node: Node, first: Callable[[Node], bool]) -> Node:
     return visit(node)
 
 
-def outwards(node: Node) -> Node:
+def outwards(node: Node, rows: Rows = NOTHING_KNOWN) -> Node:
     """After derivation: every cluster with a small operand starts from it."""
-    return _reorder(node, is_small)
+    return _reorder(node, is_small, rows)
 
 
-def changed_first(node: Node, changed: frozenset[str]) -> Node:
+def changed_first(node: Node, changed: frozenset[str], rows: Rows = NOTHING_KNOWN) -> Node:
     """Before derivation: operands that changed are joined first, so that their terms share all later look-ups."""
 
     def touches(operand: Node) -> bool:
         return not changed.isdisjoint(relations(operand))
 
-    return _reorder(node, touches)
+    return _reorder(node, touches, rows)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import typer
 
@@ -26,6 +26,15 @@ DebugOption = Annotated[bool, typer.Option("--debug", help="Show Python's traceb
 
 def _say(text: str) -> None:
     out().print(f"[{time.strftime('%H:%M:%S')}] {text}", markup=False, highlight=False)
+
+
+def _listed(text: str, known: tuple[Any, ...], what: str) -> tuple[Any, ...]:
+    """Words between commas, each one of the known."""
+    words = tuple(part.strip() for part in text.split(","))
+    for word in words:
+        if word not in known:
+            raise typer.BadParameter(f"{word!r} is no {what}: choose from {', '.join(known)}")
+    return words
 
 
 @contextmanager
@@ -45,10 +54,12 @@ def tpch(
     views: Annotated[str, typer.Option(help="all, or query numbers such as 1,3,6.")] = "all",
     rounds: Annotated[int, typer.Option(min=1, help="Rounds for each size and mode; medians are shown.")] = 3,
     modes: Annotated[str, typer.Option(help="auto, incremental, or both as auto,incremental.")] = "auto",
-    kind: Annotated[Literal["mixed", "insert", "delete"], typer.Option(help="What happens to the orders.")] = "mixed",
+    kind: Annotated[
+        str, typer.Option(help="Changes: mixed, insert or delete (orders with lines), parties; several with commas.")
+    ] = "mixed",
     place: Annotated[Literal["scattered", "recent"], typer.Option(help="Which orders go.")] = "scattered",
     data: Annotated[Path, typer.Option(help="Where generated data is kept.")] = Path("bench/data"),
-    verify: Annotated[bool, typer.Option("--verify", help="Verify every view at the end.")] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="Verify every view after every round.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw cost against the size of the change, as SVG or PNG.")] = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
@@ -57,15 +68,16 @@ def tpch(
     from nabla.bench import tpch_run
     from nabla.bench.measure import table
     from nabla.bench.plot import draw
+    from nabla.bench.tpch import Kind
+    from nabla.planner.steps import Mode
 
-    asked = tuple(part.strip() for part in modes.split(","))
     workload = tpch_run.Workload(
         scale,
         tpch_run.numbers(change),
         tpch_run.chosen(views),
         rounds,
-        asked,  # type: ignore[arg-type]
-        kind,
+        _listed(modes, get_args(Mode), "mode"),
+        _listed(kind, get_args(Kind), "kind of change"),
         place,
         verify,
     )

@@ -17,7 +17,7 @@ from typing import Protocol, TypeAlias, cast
 from nabla.algebra.evaluator import Row, parse_type
 from nabla.algebra.evaluator.types import INTEGRAL
 from nabla.algebra.expressions import Column, Expr
-from nabla.algebra.interpreter import Bag, Database, Run, bag_of
+from nabla.algebra.interpreter import Bag, Database, Run, all_true, bag_of
 from nabla.algebra.nodes import At, Distinct, Filter, Join, Node, Project, Scan, UnionAll
 
 Key: TypeAlias = object
@@ -148,11 +148,13 @@ class Memory:
 
 @dataclass(frozen=True)
 class _Keys:
-    """The columns that a join equates, on both sides; a NULL in the columns at `no_null` joins nothing."""
+    """The columns that a join equates, on both sides; a NULL in the columns at `no_null` joins nothing. `rest` are the
+    other conditions."""
 
     left: Places
     right: Places
     no_null: Places
+    rest: tuple[Expr, ...]
 
 
 class _IndexedRun(Run):
@@ -215,17 +217,28 @@ class _IndexedRun(Run):
         of_left, of_right = key_of(keys.left), key_of(keys.right)
         wanted = {of_left(row) for row in left if not keys.no_null or None not in [row[i] for i in keys.no_null]}
         right = self.matching(node.right, keys.right, wanted) if wanted else Counter()
-        if node.kind != "inner":
+        if node.kind != "inner" and not keys.rest:
             known = {of_right(row) for row in right}  # only wanted keys: no NULL that joins nothing
             is_wanted = node.kind == "semi"
             return Counter({row: n for row, n in left.items() if (of_left(row) in known) is is_wanted})
-        matches: dict[Key, list[tuple[Row, int]]] = {}
-        for row, n in right.items():
-            matches.setdefault(of_right(row), []).append((row, n))
+        matches: dict[Key, list[Row]] = {}
+        for row in right:
+            matches.setdefault(of_right(row), []).append(row)
+        passes = all_true(keys.rest, node.left.columns + node.right.columns) if keys.rest else _always
+        if node.kind != "inner":
+            is_wanted = node.kind == "semi"
+            return Counter(
+                {
+                    row: n
+                    for row, n in left.items()
+                    if any(passes(row + other) for other in matches.get(of_left(row), ())) is is_wanted
+                }
+            )
         result: Bag = Counter()
         for row, n in left.items():
-            for other, m in matches.get(of_left(row), ()):
-                result[row + other] += n * m
+            for other in matches.get(of_left(row), ()):
+                if passes(row + other):
+                    result[row + other] += n * right[other]
             self._check(len(result))
         return result
 
@@ -238,6 +251,10 @@ def key_of(places: Places) -> Callable[[Row], Key]:
     return itemgetter(*places)
 
 
+def _always(_: Row) -> bool:
+    return True
+
+
 def _below(node: Project, places: Places) -> Places | None:
     """Where the columns of a projection are in its input, if they are columns of it."""
     own = {column.name: i for i, column in enumerate(node.input.columns)}
@@ -246,16 +263,17 @@ def _below(node: Project, places: Places) -> Places | None:
 
 
 def _equated(node: Join) -> _Keys | None:
-    """The columns that a join equates, if that is all it does."""
-    if not node.on:
-        return None
+    """The columns that a join equates, if there are any."""
     left, right = _places(node.left.columns), _places(node.right.columns)
-    pairs = [_pair(condition, left, right) for condition in node.on]
-    found = [pair for pair in pairs if pair is not None]
-    if len(found) < len(pairs):
+    pairs = [(condition, _pair(condition, left, right)) for condition in node.on]
+    found = [pair for _, pair in pairs if pair is not None]
+    if not found:
         return None
     return _Keys(
-        tuple(i for i, _, _ in found), tuple(j for _, j, _ in found), tuple(i for i, _, strict in found if strict)
+        tuple(i for i, _, _ in found),
+        tuple(j for _, j, _ in found),
+        tuple(i for i, _, strict in found if strict),
+        tuple(condition for condition, pair in pairs if pair is None),
     )
 
 

@@ -1,8 +1,8 @@
 """The rounds of a recursive group on the driver, without a Spark job: for changes and graphs that fit.
 
 A round that derives a hundred rows takes Spark a tenth of a second for each query, and Python a millisecond. Tables are
-read as Arrow, and of large ones only the rows that a round can join become Python's. Only plain queries are answered here
-(see `nabla.algebra.plain`), and no more rows than a bound; for everything else the group is begun again on Spark.
+read as Arrow, and of large ones only the rows that a round can join become Python's. Only queries are answered here that
+Python answers as Spark would, and no more rows than a bound; for everything else the group is begun again on Spark.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from pyspark.sql.types import StructType
 from nabla.algebra.evaluator import CannotEvaluate, Row, SparkWouldFail
 from nabla.algebra.interpreter import Bag
 from nabla.algebra.nodes import At, Node
-from nabla.algebra.plain import is_plain
 from nabla.datalog.memory import Key, Memory, Piece, Places, Table, TooManyRows, key_of
 from nabla.datalog.memory import Rows as Relation
 from nabla.engine import types
 from nabla.engine.execute import Execution, Rows
+from nabla.engine.local import is_exact_query
 from nabla.storage import reading
 from nabla.storage.bags import N
 from nabla.storage.table import Snapshot
@@ -61,7 +61,7 @@ class DriverRounds(Memory):
         super().__init__({name: source.names for name, source in self._sources.items()}, MOST_ROWS)
         self._read: dict[tuple[str, int], Table] = {}
         self._changes: dict[str, Table] = {}
-        self._plain: dict[int, Node] = {}
+        self._exact: dict[int, Node] = {}
 
     def table(self, name: str, at: At) -> Table:
         source = self._sources.get(name)
@@ -79,10 +79,10 @@ class DriverRounds(Memory):
 
     def evaluate(self, queries: Mapping[str, Node], made: Mapping[str, Relation]) -> dict[str, Relation]:
         for node in queries.values():
-            if id(node) not in self._plain:
-                if not is_plain(node):
+            if id(node) not in self._exact:
+                if not is_exact_query(node):
                     raise Unsuited("a query that Python may answer differently")
-                self._plain[id(node)] = node
+                self._exact[id(node)] = node
         try:
             return super().evaluate(queries, made)
         except (TooManyRows, CannotEvaluate, SparkWouldFail, ValueError, OverflowError) as error:

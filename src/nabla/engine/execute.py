@@ -1,4 +1,4 @@
-"""Runs the steps of a plan on Spark and gives what is to be committed: the change of the view and of each state.
+"""Runs the steps of a plan and gives what is to be committed: the change of the view and of each state.
 
 Small results come back once as Arrow; large ones are written by Spark into the scratch folder and never pass the driver.
 Both are a `Rows`, so that what follows need not know which it was.
@@ -26,14 +26,16 @@ from nabla.calculus.outwards import broadcast_side
 from nabla.calculus.stages import ChangeTable, Stage, TopRows, stored_fields
 from nabla.datalog.fixpoint import Round
 from nabla.engine import types
+from nabla.engine.emptiness import is_nothing
 from nabla.engine.first_rows import first_rows
 from nabla.engine.frames import Sessions, Workspace, empty, read_parquet
-from nabla.engine.lookup import Lookup
+from nabla.engine.local import answer
+from nabla.engine.lookup import Lookup, Stored
 from nabla.engine.merge import finished, merged
 from nabla.engine.relations import Relations
 from nabla.planner.choose import TINY_TABLES
 from nabla.planner.steps import Build, Finish, Iterate, Plan, Produce, Recompute, Settle, Size, Step, Touch
-from nabla.storage.bags import consolidate, counted
+from nabla.storage.bags import N, consolidate, counted
 
 _NUMBERS = count()
 
@@ -113,7 +115,7 @@ class Execution:
 
     def rows_of(self, node: Node) -> Rows:
         """The rows of a query that is no step of the plan."""
-        return self._rows(self._query(node), hidden_schema(node.columns))
+        return self._answer(node, hidden_schema(node.columns))
 
     def bag_of(self, node: Node) -> pa.Table:
         """The rows of such a query on the driver, each once with its count."""
@@ -153,7 +155,7 @@ class Execution:
                 finish = following if isinstance(following, Finish) and following.stage is step.stage else None
                 self._iterate(step, finish)
             case Recompute():
-                self.result.whole = self._rows(self._query(step.query), self.schema)
+                self.result.whole = self._answer(step.query, self.schema)
 
     def _touch(self, step: Touch) -> None:
         self.touched = None
@@ -163,7 +165,7 @@ class Execution:
             self.unchanged.add(step.stage.table)
             return
         schema = hidden_schema(step.query.columns)
-        touched = self._rows(self._query(step.query), schema)
+        touched = self._answer(step.query, schema)
         if touched.empty:
             self.unchanged.add(step.stage.table)
         self.touched = touched
@@ -224,13 +226,14 @@ class Execution:
             return self._held(consolidate(simple), self.schema)
         state = finish.stage.state
         scan = Scan(finish.stage.state_table, At.DELTA, state, stored_fields(state))
+        self.arrow[finish.stage.state_table, At.DELTA] = change.table
         self._bind(finish.stage.state_table, At.DELTA, change.frame)
-        rows = self._rows(self._query(_valued(scan, finish)), types.with_weight(self._valued_schema(scan.columns)))
+        rows = self._answer(_valued(scan, finish), types.with_weight(self._valued_schema(scan.columns)))
         return self._split(rows, hidden_schema(state))[1]
 
     def _settle_and_finish(self, query: Node, finish: Finish) -> tuple[Rows, Rows]:
         """One query for the change of the state and, row by row, of the view."""
-        rows = self._rows(self._query(_valued(query, finish)), types.with_weight(self._valued_schema(query.columns)))
+        rows = self._answer(_valued(query, finish), types.with_weight(self._valued_schema(query.columns)))
         return self._split(rows, hidden_schema(query.columns))
 
     def _valued_schema(self, state: Sequence[Column]) -> StructType:
@@ -288,7 +291,7 @@ class Execution:
             around = f"SELECT {columns}, SUM(_n) AS _n FROM ({{}}) GROUP BY {columns} HAVING SUM(_n) <> 0"
             rows = self._rows(self._sql(query).wrapped(around), weighted)
         else:
-            rows = self._rows(self._query(query), weighted)
+            rows = self._answer(query, weighted)
         if rows.table is not None:
             rows.table = consolidate(rows.table)
         return rows
@@ -318,13 +321,18 @@ class Execution:
     def workspace(self) -> Workspace:
         return self.sessions.workspace(self.plan.size)
 
-    def _query(self, node: Node) -> Query:
-        columns = ", ".join([_escaped(c) for c in node.columns] + ["_n"] * node.signed)
-        return self._sql(node).wrapped(f"SELECT {columns} FROM ({{}})")
-
-    def _sql(self, node: Node) -> Query:
+    def _answer(self, node: Node, schema: StructType) -> Rows:
+        """The rows of a query: from the driver where it is small and plain, else from Spark."""
         if self.plan.mode == "incremental" and not self.plan.large:
             node = self._looked_up(node)
+            target = types.arrow_schema(schema)
+            found = target.empty_table() if is_nothing(node) else answer(node, self._held_with_weights, target)
+            if found is not None:
+                return Rows(schema, table=found)
+        columns = ", ".join([_escaped(c) for c in node.columns] + ["_n"] * node.signed)
+        return self._rows(self._sql(node).wrapped(f"SELECT {columns} FROM ({{}})"), schema)
+
+    def _sql(self, node: Node) -> Query:
         hints = (broadcast_side,) if not self.plan.large else ()
         size = self._size(node)
         text = to_sql(node, partial(self._relation, size), *hints)
@@ -349,14 +357,23 @@ class Execution:
 
     def _looked_up(self, node: Node) -> Node:
         """The query over just those rows of large tables that the change can join."""
-        lookup = Lookup(self._held_rows, self.relations.stored, self.relations.shown)
+        lookup = Lookup(self._held_rows, self._stored, self.relations.shown)
         node = lookup.reduced(node)
         self.result.looked_at += lookup.looked_at
-        for table, rows in lookup.found.items():
-            scan = next(n for n in node.walk() if isinstance(n, Scan) and n.table == table)
-            self.arrow[table, At.NEW] = rows
-            self._bind(table, At.NEW, Rows(hidden_schema(scan.output), table=rows).frame)
+        for scan in {n.table: n for n in node.walk() if isinstance(n, Scan) and n.table in lookup.found}.values():
+            rows = lookup.found[scan.table]
+            self.arrow[scan.table, At.NEW] = rows
+            self._bind(scan.table, At.NEW, Rows(hidden_schema(scan.output), table=rows).frame)
         return node
+
+    def _stored(self, scan: Scan) -> Stored | None:
+        """Where a scan reads. The new state of a stage is the stored one and its change, if that is at hand."""
+        if scan.table not in self.relations.states or scan.at is At.OLD:
+            return self.relations.stored(scan)
+        if scan.table in self.unchanged or (scan.table, At.DELTA) not in self.made:
+            return self.relations.stored(scan)
+        change = self.arrow.get((scan.table, At.DELTA))
+        return None if change is None else self.relations.stored(scan, change)
 
     def _held_rows(self, scan: Scan) -> pa.Table | None:
         """What a scan reads, where that is small and at hand."""
@@ -364,6 +381,14 @@ class Execution:
             return self.relations.sources[scan.table].held_change(scan.fields) if scan.at is At.DELTA else None
         rows = self.arrow.get((scan.table, scan.at))
         return None if rows is None else rows.select([int(f.removeprefix("c")) for f in scan.fields])
+
+    def _held_with_weights(self, scan: Scan) -> pa.Table | None:
+        rows = self._held_rows(scan)
+        if rows is None or not scan.signed:
+            return rows
+        source = self.relations.sources.get(scan.table)
+        weights = self.arrow[scan.table, scan.at][N] if source is None else source.change_weights
+        return rows.append_column(N, weights)
 
     def _relation(self, size: Size, scan: Scan) -> str:
         """The name of what a scan reads; stored tables stay registered from one refresh to the next."""

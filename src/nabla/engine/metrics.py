@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 
@@ -30,7 +31,10 @@ def work_of(spark: SparkSession, group: str) -> Work:
             time.sleep(0.02)
             info = tracker.getJobInfo(job)
         for stage in info.stageIds if info else ():
-            data = store.lastStageAttempt(stage)
+            try:
+                data = store.lastStageAttempt(stage)
+            except Py4JJavaError:  # a stage that a later job skipped, and that the store has since let go
+                continue
             rows += data.inputRecords()
             read += data.inputBytes()
             written += data.outputBytes()

@@ -14,7 +14,7 @@ from nabla.algebra.clock import Moments
 from nabla.algebra.expressions import quote
 from nabla.algebra.nodes import At, Scan
 from nabla.engine.frames import Workspace
-from nabla.engine.lookup import MOST_VALUES
+from nabla.engine.lookup import MOST_VALUES, Stored
 from nabla.engine.sources import change_frame, snapshot_frame
 from nabla.storage import reading
 from nabla.storage.bags import N, consolidate
@@ -84,8 +84,19 @@ class Source:
 
     @cached_property
     def _change_rows(self) -> pa.Table | None:
-        """The signed change under the stored names, if it is small enough to look at."""
-        return signed(self.change) if self.feed is None and self.changed_rows <= MOST_VALUES else None
+        """The signed change, its columns in order and their weights last, if it is small enough to look at."""
+        if self.changed_rows > MOST_VALUES:
+            return None
+        return signed(self.change) if self.feed is None else self._published_rows(self.feed)
+
+    def _published_rows(self, feed: Snapshot) -> pa.Table:
+        files = [f for f in feed.files if self._published(f.minimum, f.maximum)]
+        rows = pa.concat_tables([feed.schema.empty_table(), *(reading.read_file(feed, f) for f in files)])
+        kind, version = (rows.column(len(self.names) + i) for i in (0, 1))
+        weights = pc.if_else(pc.equal(kind, "insert"), pa.scalar(1, pa.int64()), pa.scalar(-1, pa.int64()))
+        now = pc.and_(pc.greater(version, self.old), pc.less_equal(version, self.new))
+        here = rows.select(range(len(self.names))).append_column(N, weights).filter(now)
+        return consolidate(here.rename_columns([*self.after.schema.names, N]))
 
     def held_change(self, fields: tuple[str, ...]) -> pa.Table | None:
         """The columns of the changed rows, if there are few enough to look at."""
@@ -93,6 +104,12 @@ class Source:
             return None
         places = [self.names.index(f) for f in fields]
         return self._change_rows.select(places).rename_columns(list(fields))
+
+    @property
+    def change_weights(self) -> pa.ChunkedArray:
+        """The weights of the rows of `held_change`."""
+        assert self._change_rows is not None
+        return self._change_rows[N]
 
     def shown(self, at: At, column: str, values: pa.Array) -> tuple[pa.Table, pa.Array]:
         """The rows with values of a stored column for which the change shows all there are, and the values that are left."""
@@ -156,15 +173,24 @@ class Relations:
     moments: Moments
 
     def shown(self, scan: Scan, column: str, values: pa.Array) -> tuple[pa.Table, pa.Array]:
+        if scan.table in self.states:
+            return self.states[scan.table].schema.empty_table(), values
         return self.sources[scan.table].shown(scan.at, column, values)
 
-    def stored(self, scan: Scan) -> tuple[Snapshot, dict[str, str]] | None:
-        """The version of a table that a scan reads, and what its columns are called there."""
-        source = self.sources.get(scan.table)
-        if source is None or scan.at is At.DELTA:
+    def stored(self, scan: Scan, change: pa.Table | None = None) -> Stored | None:
+        """Where a scan reads; `change` is what a state has gained since it was stored."""
+        if scan.at is At.DELTA:
             return None
+        if scan.table in self.states:
+            state = self.states[scan.table]
+            names = state.schema.names
+            fields = dict(zip([*(f"c{i}" for i in range(len(names) - 1)), N], names, strict=True))
+            return Stored(state, fields, None if change is None else change.rename_columns(names))
+        if scan.table not in self.sources:
+            return None
+        source = self.sources[scan.table]
         snapshot = source.at(scan.at)
-        return snapshot, dict(zip(source.names, snapshot.schema.names, strict=True))
+        return Stored(snapshot, dict(zip(source.names, snapshot.schema.names, strict=True)))
 
     def frame(self, workspace: Workspace, table: str, at: At) -> DataFrame:
         if table in self.states:

@@ -36,6 +36,10 @@ WORK_ROWS_PER_SECOND = 1_500_000.0
 """How fast rows are joined, grouped and written when everything is computed."""
 CHANGE_ROWS_PER_SECOND = 100_000.0
 """How fast rows of the change are propagated and applied."""
+FASTEST = 0.05
+"""No refresh is expected to take less."""
+LEARNT_FROM = 3
+"""Past refreshes of a kind that an estimate looks at."""
 MARGIN = 1.25
 """Recomputing must promise to be this much faster to be preferred: estimates are rough, and a maintained view reads less."""
 TINY_TABLES = 200_000
@@ -93,6 +97,10 @@ class ViewFacts:
         )
 
     @property
+    def source_rows(self) -> dict[str, int]:
+        return {s.name: s.rows for s in self.sources}
+
+    @property
     def changes(self) -> str:
         """What changed, in words."""
         rows = [s.name for s in self.sources if s.changed_rows]
@@ -116,7 +124,7 @@ def choose(facts: ViewFacts, staged: Staged, mode: Mode) -> Plan:
         return Plan(facts.name, "incremental", f"{_and(moved)} moved on without a change of rows", ())
     if facts.obstacles:
         return _full(facts, staged, str(facts.obstacles[0]))
-    steps = maintenance(staged, facts.changed)
+    steps = maintenance(staged, facts.changed, facts.source_rows)
     ours, theirs = _incremental_cost(facts, steps), _full_cost(facts, staged)
     if mode == "auto" and theirs.seconds * MARGIN < ours.seconds:
         return _full(facts, staged, f"recomputing is cheaper: {theirs}, maintaining {ours}", ours, theirs)
@@ -135,7 +143,7 @@ def costs(facts: ViewFacts, staged: Staged) -> dict[str, Estimate]:
     """What each way of refreshing would cost; maintaining only where something changed and there is a rule for it."""
     found = {}
     if facts.changed and not facts.obstacles and not facts.must_rebuild:
-        found["incremental"] = _incremental_cost(facts, maintenance(staged, facts.changed))
+        found["incremental"] = _incremental_cost(facts, maintenance(staged, facts.changed, facts.source_rows))
     return found | {"full": _full_cost(facts, staged)}
 
 
@@ -171,27 +179,28 @@ def _scans(step: Step) -> list[Scan]:
 
 
 def _incremental_cost(facts: ViewFacts, steps: tuple[Step, ...]) -> Estimate:
-    rows = {s.name: s.rows for s in facts.sources}
-    scans = [scan for step in steps for scan in _scans(step) if scan.at is not At.DELTA]
-    read = sum(rows.get(scan.table, 0) for scan in scans)
+    rows = facts.source_rows
+    # What a step reads of one version of a table serves for the other, and for all its terms.
+    tables = [{scan.table for scan in _scans(step) if scan.at is not At.DELTA} for step in steps]
+    read = sum(rows.get(table, 0) for read_by_step in tables for table in read_by_step)
     queries = sum(not isinstance(step, Finish) for step in steps)
     modelled = queries * QUERY_SECONDS + read / READ_ROWS_PER_SECOND + facts.changed_rows / CHANGE_ROWS_PER_SECOND
     because = f"{queries} queries, {read} rows looked at"
-    alike = [p for p in facts.measured("incremental") if p.changed_rows]
+    alike = [p for p in facts.measured("incremental") if p.changed_rows][-LEARNT_FROM:]
     if not alike:
         return Estimate(modelled, because)
-    # What this view really took, moved along the model's slope to the size of this change.
-    last = alike[-1]
-    more = (facts.changed_rows - last.changed_rows) / CHANGE_ROWS_PER_SECOND
-    return Estimate(max(last.seconds + more, QUERY_SECONDS), f"as measured, {because}")
+    # What this view really took, moved along the model's slope to the size of this change. The fastest of the last ones:
+    # whatever disturbs a measurement makes it slower.
+    moved = (p.seconds + (facts.changed_rows - p.changed_rows) / CHANGE_ROWS_PER_SECOND for p in alike)
+    return Estimate(max(min(moved), FASTEST), f"as measured, {because}")
 
 
 def _full_cost(facts: ViewFacts, staged: Staged) -> Estimate:
     rows = sum(s.rows for s in facts.sources)
-    built = facts.measured("full")
+    built = facts.measured("full")[-LEARNT_FROM:]
     if built:
-        seconds = built[-1].seconds * max(1.0, rows) / max(1.0, built[-1].source_rows)
-        return Estimate(max(seconds, QUERY_SECONDS), f"as measured, {rows} source rows")
+        seconds = min(p.seconds * max(1.0, rows) / max(1.0, p.source_rows) for p in built)
+        return Estimate(max(seconds, FASTEST), f"as measured, {rows} source rows")
     queries = 1 + len(staged.stages)
     seconds = queries * QUERY_SECONDS + (rows + facts.rows) / WORK_ROWS_PER_SECOND
     return Estimate(seconds, f"{queries} queries, {rows} source rows")

@@ -8,26 +8,29 @@ from nabla.algebra.expressions import Expr
 from nabla.algebra.nodes import Filter, Node, Project, Scan
 from nabla.calculus import rules as rules  # registers the laws
 from nabla.calculus.delta import Derivation, relations
-from nabla.calculus.outwards import changed_first, outwards
+from nabla.calculus.outwards import NOTHING_KNOWN, Rows, changed_first, outwards
 from nabla.calculus.stages import Levels, Stage, Staged
 from nabla.planner.steps import Build, Finish, Iterate, Produce, Recompute, Settle, Step, Touch
 
 
-def maintenance(staged: Staged, changed: frozenset[str]) -> tuple[Step, ...]:
-    """Steps that compute the change of the view and of every stage's state from the changes of the tables `changed`."""
+def maintenance(staged: Staged, changed: frozenset[str], rows: Rows = NOTHING_KNOWN) -> tuple[Step, ...]:
+    """Steps that compute the change of the view and of every stage's state from the changes of the tables `changed`.
+
+    `rows` are the sizes of tables: they decide in which order they are joined, not what comes out.
+    """
     steps: list[Step] = []
     moved = set(changed)
     for stage in staged.stages:
         if stage.reads & moved:
-            steps += _stage_steps(stage, staged, frozenset(moved))
+            steps += _stage_steps(stage, staged, frozenset(moved), rows)
             moved.add(stage.table)
     if not relations(staged.root) & moved:
         return tuple(steps)
     if staged.merged is not None:
         steps.append(_finish(staged, staged.merged))
     else:
-        change = _derived(staged, staged.root, frozenset(moved))
-        steps.append(Produce(outwards(change)))
+        change = _derived(staged, staged.root, frozenset(moved), rows)
+        steps.append(Produce(outwards(change, rows)))
     return tuple(steps)
 
 
@@ -45,14 +48,14 @@ def _build(stage: Stage, everything: Derivation) -> Step:
     return Build(stage, stage.initial(everything))
 
 
-def _levels(stage: Levels, staged: Staged, moved: frozenset[str]) -> Iterate:
+def _levels(stage: Levels, staged: Staged, moved: frozenset[str], rows: Rows) -> Iterate:
     """The change of a level, by what of it and of the tables changed."""
     start, step = stage.recursion.start, stage.recursion.step
     level = frozenset((stage.recursion.table,))
 
     def change(of: Node, changed: frozenset[str]) -> Node | None:
-        found = staged.derivation(changed).d(changed_first(of, changed))
-        return None if found is None else outwards(found)
+        found = staged.derivation(changed).d(changed_first(of, changed, rows))
+        return None if found is None else outwards(found, rows)
 
     from_level = change(step, level)
     assert from_level is not None
@@ -61,14 +64,14 @@ def _levels(stage: Levels, staged: Staged, moved: frozenset[str]) -> Iterate:
     return Iterate(stage, change(start, moved), from_level, change(step, moved | level), change(step, moved))
 
 
-def _stage_steps(stage: Stage, staged: Staged, moved: frozenset[str]) -> list[Step]:
+def _stage_steps(stage: Stage, staged: Staged, moved: frozenset[str], rows: Rows) -> list[Step]:
     if isinstance(stage, Levels):
-        return [_levels(stage, staged, moved)]
+        return [_levels(stage, staged, moved, rows)]
     derivation = staged.derivation(moved)
-    ordered = _with_source(stage, changed_first(stage.source, moved))
+    ordered = _with_source(stage, changed_first(stage.source, moved, rows))
     touched = ordered.touched(derivation)
-    steps: list[Step] = [Touch(stage, outwards(touched))] if touched is not None else []
-    lost, none_lost = (outwards(ordered.settled(derivation, deleted)) for deleted in (True, False))
+    steps: list[Step] = [Touch(stage, outwards(touched, rows))] if touched is not None else []
+    lost, none_lost = (outwards(ordered.settled(derivation, deleted), rows) for deleted in (True, False))
     return [*steps, Settle(stage, lost, none_lost)]
 
 
@@ -76,9 +79,9 @@ def _with_source(stage: Stage, source: Node) -> Stage:
     return replace(stage, node=stage.node.with_inputs(source))
 
 
-def _derived(staged: Staged, node: Node, moved: frozenset[str]) -> Node:
+def _derived(staged: Staged, node: Node, moved: frozenset[str], rows: Rows) -> Node:
     derivation: Derivation = staged.derivation(moved)
-    change = derivation.d(changed_first(node, moved))
+    change = derivation.d(changed_first(node, moved, rows))
     assert change is not None
     return change
 

@@ -1,0 +1,91 @@
+"""Rows of a stored table by the values of a column, read by the driver: file by file, the key first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from nabla.storage import reading
+from nabla.storage.files import DataFile
+from nabla.storage.table import Snapshot
+
+MOST_ROWS = 500_000
+"""Keys that so many rows have are not selective: Spark joins better than the driver copies."""
+READERS = 4
+
+
+@dataclass
+class _Part:
+    """What was found in one file: which rows match, and the columns read of them so far."""
+
+    file: DataFile
+    mask: pa.ChunkedArray | None
+    rows: int
+    columns: dict[str, pa.ChunkedArray] = field(default_factory=dict)
+
+
+class Matching:
+    """Looks values up. Two versions of a table share most files: what was read for one is not read for the other."""
+
+    def __init__(self) -> None:
+        self._parts: dict[tuple[str, int, str, int], _Part] = {}
+        self._values: list[pa.Array] = []  # what ids belong to must stay alive
+        self.looked_at = 0
+
+    def rows(self, snapshot: Snapshot, key: str, values: pa.Array, columns: Sequence[str]) -> pa.Table | None:
+        """The rows of a version whose column `key` has one of the values, NULL among them if it is given; None if too
+        many."""
+        self._values.append(values)
+        wanted = values.cast(snapshot.schema.field(key).type)
+        low, high = (bound.as_py() for bound in pc.min_max(wanted).values()) if len(wanted) else (None, None)
+        files = [f for f in snapshot.files if not _outside(f, key, low, high, wanted.null_count > 0)]
+        taken: list[int] = []
+
+        def read(file: DataFile) -> pa.Table | None:
+            if sum(taken) > MOST_ROWS:
+                return None
+            part = self._part(snapshot, file, key, values, wanted)
+            taken.append(part.rows)
+            return None if part.mask is None or sum(taken) > MOST_ROWS else _table(snapshot, part, columns)
+
+        with ThreadPoolExecutor(READERS) as pool:
+            pieces = [piece for piece in pool.map(read, files) if piece is not None] if len(wanted) else []
+        if sum(taken) > MOST_ROWS:
+            return None
+        empty = pa.schema([snapshot.schema.field(c) for c in columns]).empty_table()
+        return pa.concat_tables([empty, *pieces])
+
+    def _part(self, snapshot: Snapshot, file: DataFile, key: str, values: pa.Array, wanted: pa.Array) -> _Part:
+        known = (snapshot.path(file), id(file.keep), key, id(values))
+        if known not in self._parts:
+            column = reading.read_file(snapshot, file, [key])[key]
+            self.looked_at += len(column)
+            mask = pc.is_in(column, value_set=wanted)
+            here = pc.sum(mask).as_py() or 0
+            self._parts[known] = _Part(file, mask if here else None, here)
+        return self._parts[known]
+
+
+def _table(snapshot: Snapshot, part: _Part, columns: Sequence[str]) -> pa.Table:
+    missing = [c for c in columns if c not in part.columns]
+    if missing:
+        rows = reading.read_file(snapshot, part.file, missing).filter(part.mask)
+        part.columns.update(zip(missing, rows.columns, strict=True))
+    return pa.table({c: part.columns[c] for c in columns})
+
+
+def _outside(file: DataFile, key: str, low: object, high: object, nulls: bool) -> bool:
+    """Whether the statistics of a file tell that no value is in it."""
+    if nulls and file.nulls.get(key) != 0:
+        return False
+    if low is None or high is None:
+        return True
+    smallest, largest = file.minimum.get(key), file.maximum.get(key)
+    try:
+        return (smallest is not None and high < smallest) or (largest is not None and low > largest)  # type: ignore[operator]
+    except TypeError:
+        return False
