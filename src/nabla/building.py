@@ -12,9 +12,9 @@ from nabla.algebra.nodes import At
 from nabla.engine import types
 from nabla.engine.apply import feed_schema
 from nabla.engine.execute import Execution, Result, Rows
-from nabla.engine.frames import Sessions, Workspace
+from nabla.engine.frames import Sessions, Workspace, Workspaces
 from nabla.engine.relations import Relations, Source
-from nabla.engine.rounds import run_group
+from nabla.engine.rounds import run_group, sized
 from nabla.planner.choose import SourceFacts, ViewFacts, choose
 from nabla.planner.steps import Plan
 from nabla.results import ViewReport
@@ -49,18 +49,19 @@ def build(lake: Lake, views: Mapping[str, View], state: LakeState) -> dict[str, 
     and ready to be committed."""
     begun = time.perf_counter()
     now = Instant.now(lake._zone)
-    log = lake._log
     view = next(iter(views.values()))
     sources = {name: current_source(lake, name, state) for name in view.sources}
     facts = ViewFacts(view.name, 0, tuple(SourceFacts(n, s.after.rows, 0, 0, False) for n, s in sources.items()))
     plan = choose(facts, view.staged, "full")
-    with Workspace(lake._engine(plan.size), log.new_staging()) as workspace:
-        sessions = Sessions(lambda size: workspace, lake._shared)
+    if view.recursive:
+        plan = sized(plan, sources.values())
+    with Workspaces(lake._workspace) as workspaces:
+        sessions = Sessions(workspaces, lake._shared)
         execution = Execution(sessions, Relations(sources, {}, Moments(now, now)), plan, view.schema)
         if view.opaque:
             results = {view.name: run_opaque(lake, view, plan, sources)}
         else:
-            results = run_recursive(views, execution) if view.recursive else {view.name: execution.run()}
+            results = run_recursive(lake, views, execution) if view.recursive else {view.name: execution.run()}
         faults.point("build.computed")
         parts = {name: _new_parts(lake, views[name], result) for name, result in results.items()}
     count_keys(view, sources)
@@ -68,7 +69,7 @@ def build(lake: Lake, views: Mapping[str, View], state: LakeState) -> dict[str, 
     made = {}
     for name, own in views.items():
         rows = snapshot_of(lake, parts[name]["data"]).rows
-        report = ViewReport(name, "full", "built", rows, 0, seconds, versions, 0)
+        report = ViewReport(name, "full", "built", rows, 0, seconds, versions, 0, rounds=results[name].rounds)
         record = view_record({}, report, rows, sources, lake._warm(name, "full")) | clock_record(own, now)
         made[name] = Entry(name, "view", own.to_json(), parts[name], record), report
     return made
@@ -85,11 +86,11 @@ def outdated(state: LakeState, rebuilt: Collection[str]) -> dict[str, Entry | No
     return found
 
 
-def run_recursive(views: Mapping[str, View], execution: Execution) -> dict[str, Result]:
+def run_recursive(lake: Lake, views: Mapping[str, View], execution: Execution) -> dict[str, Result]:
     first = next(iter(views.values()))
     assert first.rules is not None
     schemas = {name: view.schema for name, view in views.items()}
-    return run_group(first.rules.program.group(first.name), schemas, execution)
+    return run_group(first.rules.program.group(first.name), schemas, execution, lake._only_spark_rounds)
 
 
 def _new_parts(lake: Lake, view: View, result: Result) -> dict[str, Part]:
@@ -128,7 +129,7 @@ def view_record(
     kept = [*facts.get("past", ()), measured]
     full = [p for p in kept if p["mode"] == "full"][-REMEMBERED:]
     past = full + [p for p in kept if p["mode"] != "full"][-REMEMBERED:]
-    return {"sources": report.sources, "rows": rows, "last": report.to_dict(), "past": past}
+    return {"sources": report.sources, "rows": rows, "last": report.brief(), "past": past}
 
 
 def clock_record(view: View, now: Instant) -> dict[str, Any]:

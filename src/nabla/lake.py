@@ -75,6 +75,7 @@ class Lake:
         self._workspaces: dict[Size, Workspace] = {}
         self._refreshed: set[tuple[str, str]] = set()
         self._subscriptions = Subscriptions()
+        self._only_spark_rounds = False  # recursion on Spark however small: for tests
 
     # ------------------------------------------------------------------ tables
 
@@ -187,7 +188,7 @@ class Lake:
         except PySparkException as error:
             raise self._translated(error, f'view "{name}"') from None
         changes = {**(outdated(state, [existing.name]) if existing else {}), name: entry}
-        self._log.commit(changes, state, "create view", {name: report.to_dict()}, reads=view.sources)
+        self._log.commit(changes, state, "create view", {name: report.brief()}, reads=view.sources)
         return report
 
     def view(self, function: Callable[[], DataFrame] | None = None, *, rebuild: bool = False) -> Any:
@@ -457,6 +458,10 @@ class Lake:
             if size not in self._engines:
                 self._engines[size] = engine_session(self._spark, size)
             return self._engines[size]
+
+    def _workspace(self, size: Size) -> Workspace:
+        """A new one, for a refresh or a build."""
+        return Workspace(self._engine(size), self._log.new_staging())
 
     def _shared(self, size: Size) -> Workspace:
         """Where stored tables stay registered between refreshes."""

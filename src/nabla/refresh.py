@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,11 +24,12 @@ from nabla.engine.apply import (
     replace_large,
 )
 from nabla.engine.execute import Execution, Result, Rows
-from nabla.engine.frames import Sessions, Workspace
+from nabla.engine.frames import Sessions, Workspaces
 from nabla.engine.relations import Relations, Source
+from nabla.engine.rounds import sized
 from nabla.errors import Conflict, NablaError, NotIncremental
 from nabla.planner.choose import Measured, SourceFacts, ViewFacts, choose
-from nabla.planner.steps import Mode, Plan, Size
+from nabla.planner.steps import Mode, Plan
 from nabla.results import RefreshReport, ViewReport
 from nabla.sources import current_source, make_source, snapshot_of
 from nabla.storage import faults, files
@@ -56,8 +56,7 @@ class Refresh:
         self.mode = mode
         self.started = self.log.state()
         self.pinned = {name: self.log.table(e.parts["data"]).latest() for name, e in self._registered().items()}
-        self._workspaces: dict[Size, Workspace] = {}
-        self._lock = threading.Lock()
+        self.workspace = Workspaces(lake._workspace)
 
     def _registered(self) -> Mapping[str, Entry]:
         return {name: e for name, e in self.started.entries.items() if e.kind == "registered"}
@@ -74,8 +73,7 @@ class Refresh:
                     if progress is not None:
                         progress(report)
         finally:
-            for workspace in self._workspaces.values():
-                workspace.__exit__()
+            self.workspace.__exit__()
         return RefreshReport({name: reports[name] for name in wanted})
 
     def _layer(self, layer: list[str]) -> Iterator[ViewReport]:
@@ -152,7 +150,8 @@ class Refresh:
         reports = {}
         for n in names:
             report = _report(replace(plan, view=n), entries[n], applied[n], seconds, group)
-            reports[n] = _with_sources(replace(report, looked_at=results[n].looked_at), versions, applied[n])
+            report = replace(report, looked_at=results[n].looked_at, rounds=results[n].rounds)
+            reports[n] = _with_sources(report, versions, applied[n])
         faults.point("refresh.written")
         self._commit(views, plan, state, applied, reports, sources)
         jobs = len(context.statusTracker().getJobIdsForGroup(group))
@@ -170,12 +169,6 @@ class Refresh:
     def source(self, name: str, entry: Entry, state: LakeState) -> Source:
         return make_source(self.lake, name, state, entry.facts["sources"][name], self._version(name, state))
 
-    def workspace(self, size: Size) -> Workspace:
-        with self._lock:
-            if size not in self._workspaces:
-                self._workspaces[size] = Workspace(self.lake._engine(size), self.log.new_staging())
-            return self._workspaces[size]
-
     def _execute(
         self, views: Mapping[str, View], plan: Plan, sources: Mapping[str, Source], state: LakeState
     ) -> dict[str, Result]:
@@ -187,7 +180,8 @@ class Refresh:
         if view.recursive:
             own = {name: current_source(self.lake, name, state) for name in views}
             relations = Relations({**sources, **own}, {}, self.moments(entry))
-            return run_recursive(views, Execution(sessions, relations, plan, view.schema))
+            plan = sized(plan, relations.sources.values())
+            return run_recursive(self.lake, views, Execution(sessions, relations, plan, view.schema))
         relations = Relations(sources, self.states(view, entry), self.moments(entry))
         return {view.name: Execution(sessions, relations, plan, view.schema).run()}
 

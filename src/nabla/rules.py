@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,10 +21,11 @@ from nabla.datalog.propagate import show
 from nabla.datalog.stored import StoredRules, new_rules
 from nabla.declared import columns_of
 from nabla.engine import types
-from nabla.engine.execute import Execution
+from nabla.engine.driver_rounds import DriverRounds, Unsuited, suits
+from nabla.engine.execute import Execution, Rows
 from nabla.engine.frames import Sessions, Workspace
 from nabla.engine.relations import Relations
-from nabla.engine.rounds import Held, Rounds, run_group
+from nabla.engine.rounds import Rounds, run_group, sized
 from nabla.errors import NablaError
 from nabla.planner.choose import LARGE_CHANGE
 from nabla.planner.steps import Plan, Size
@@ -61,7 +63,7 @@ def create_rules(lake: Lake, name: str, text: str, rebuild: bool = False) -> Ref
     except PySparkException as error:
         raise lake._translated(error, f'rules "{name}"') from None
     changes = {**dict.fromkeys(before), **outdated(given, before), **{p: now.entries[p] for p in reports}}
-    info = {p: report.to_dict() for p, report in reports.items()}
+    info = {p: report.brief() for p, report in reports.items()}
     lake._log.commit(changes, state, "create rules", info, reads=program.tables.keys())
     return RefreshReport(reports)
 
@@ -146,22 +148,31 @@ def ask(lake: Lake, question: str) -> DataFrame:
     workspace = Workspace(lake._engine(size), lake._log.new_staging())
     plan = Plan(predicate, "full", "asked", (), size=size)
     sessions = Sessions(lambda size: workspace, lake._shared)
-    rounds = Rounds(Execution(sessions, Relations(read, {}, Moments(now, now)), plan, schema))
-    answer: Held = magic.ask(program, question, rounds)
-    frame = rounds.whole(answer, schema).frame(lake._home)
+    execution = Execution(sessions, Relations(read, {}, Moments(now, now)), plan, schema)
+    frame = _answer(program, question, execution).frame(lake._home)
     return frame.toDF(*(c.name for c in program.columns(predicate)))
 
 
+def _answer(program: Program, question: str, execution: Execution) -> Rows:
+    """On the driver if it is small and plain, else on Spark."""
+    if suits(execution):
+        with suppress(Unsuited):
+            driver = DriverRounds(execution)
+            return driver.whole(magic.ask(program, question, driver), execution.schema)
+    rounds = Rounds(execution)
+    return rounds.whole(magic.ask(program, question, rounds), execution.schema)
+
+
 def evaluated(lake: Lake, workspace: Workspace, view: View, entry: Entry, state: LakeState) -> DataFrame:
-    """A recursive view computed from scratch, from the versions that it reflects."""
+    """A recursive view computed from scratch by Spark, from the versions that it reflects."""
     assert view.rules is not None
     sources = {n: make_source(lake, n, state, v, v) for n, v in entry.facts["sources"].items()}
     now = Instant.now(lake._zone)
-    plan = Plan(view.name, "full", "verified", (), size="small")
+    plan = sized(Plan(view.name, "full", "verified", ()), sources.values())
     sessions = Sessions(lambda size: workspace, lambda size: workspace)
     execution = Execution(sessions, Relations(sources, {}, Moments(now, now)), plan, view.schema)
     schemas = {p: load_view(p, state.entries[p].definition).schema for p in view.group}
-    result = run_group(view.rules.program.group(view.name), schemas, execution)[view.name]
+    result = run_group(view.rules.program.group(view.name), schemas, execution, only_spark=True)[view.name]
     assert result.whole is not None
     return result.whole.frame(workspace)
 

@@ -14,17 +14,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import Row
 from pyspark.sql.conversion import ArrowTableToRowsConversion
 from pyspark.sql.types import StructType
 
 from nabla.declared import columns_of
 from nabla.engine import types
-from nabla.engine.apply import FEED_COLUMNS, repeated, split
+from nabla.engine.apply import repeated, split
 from nabla.sources import make_source
-from nabla.storage import bags, reading
-from nabla.storage.bags import N
 from nabla.storage.catalog import Entry, LakeState
 
 if TYPE_CHECKING:
@@ -134,16 +131,8 @@ class Subscription:
     def _change(self, entry: Entry, state: LakeState) -> ViewChange:
         version = entry.parts["data"].version
         source = make_source(self._lake, entry.name, state, self._told, version)
-        feed = source.feed
-        assert feed is not None
-        pieces = [reading.read_file(feed, file) for file in source.published_files()]
-        rows = pa.concat_tables(pieces) if pieces else feed.schema.empty_table()
-        rows = rows.filter((pc.field("_version") > self._told) & (pc.field("_version") <= version))
-        weights = pc.if_else(pc.equal(rows["_change_type"], "insert"), 1, -1).cast(pa.int64())
-        signed = rows.drop_columns(list(FEED_COLUMNS)).append_column(N, weights)
-        stored = types.from_json(self._lake._log.table(entry.parts["data"]).snapshot(version).schema_json)
-        schema = types.renamed(stored, columns_of(entry))
-        return ViewChange(entry.name, self._told, version, schema, bags.consolidate(signed))
+        schema = types.renamed(types.from_json(source.after.schema_json), columns_of(entry))
+        return ViewChange(entry.name, self._told, version, schema, source.change_rows())
 
 
 class Subscriptions:

@@ -97,6 +97,7 @@ TYPES = {"d": "date", "s": "string", "x": "decimal(15,2)", "n": "int", "f": "dou
         "substring(`s`, 1, 2)",
         "year(`d`)",
         "between(`n`, 1, 5)",
+        "(`n` + 1) % 4 = -1",
         "CASE WHEN `n` IS NULL THEN 0L ELSE CAST(`n` AS BIGINT) END",
     ],
 )
@@ -118,6 +119,9 @@ def test_plain_expressions_are_exact(text: str) -> None:
         "`t` > `t`",
         "date_format(`d`, 'yyyy')",
         "rand() > 0.5",
+        "`x` % 2",
+        "`s` = 1",
+        "`d` > '2024-01-01'",
     ],
 )
 def test_expressions_that_leave_room_for_interpretation_are_not(text: str) -> None:

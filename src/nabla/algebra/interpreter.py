@@ -19,6 +19,7 @@ from nabla.algebra.evaluator import (
     CannotEvaluate,
     Row,
     Slot,
+    SparkWouldFail,
     compile_aggregate,
     compile_expression,
     compile_generator,
@@ -42,6 +43,7 @@ from nabla.algebra.nodes import (
     Node,
     Opaque,
     Project,
+    Recursion,
     Scan,
     TopK,
     UnionAll,
@@ -319,6 +321,28 @@ _JOINS: Mapping[str, Callable[[Join, Bag, Bag, Pairs], Bag]] = {
     "semi": _semi,
     "anti": _anti,
 }
+
+
+# Recursion
+
+
+@evaluates(Recursion)
+def _recursion(node: Recursion, run: Run) -> Bag:
+    level, result = _ordinary(run(node.start), node), Counter[Row]()
+    number = 0
+    while level:
+        result = added(result, level)
+        if 0 <= node.most_levels <= number or 0 <= node.most_rows <= result.total():
+            raise SparkWouldFail(f"more than {node.most_levels} levels or {node.most_rows} rows")
+        number += 1
+        level = evaluate(node.step, _at_level(run.database, node, level))
+    return result
+
+
+def _at_level(database: Database, node: Recursion, level: Bag) -> Database:
+    fields = {**database.fields, node.table: tuple(f"c{i}" for i in range(len(node.output)))}
+    before, after = ({**tables, node.table: level} for tables in (database.before, database.after))
+    return replace(database, fields=fields, before=before, after=after)
 
 
 # Operators of bags: a negative weight has no meaning here

@@ -24,6 +24,7 @@ from nabla.algebra.nodes import At, Node, Project, Scan
 from nabla.algebra.sql import to_sql
 from nabla.calculus.outwards import broadcast_side
 from nabla.calculus.stages import ChangeTable, Stage, TopRows, stored_fields
+from nabla.datalog.fixpoint import Round
 from nabla.engine import types
 from nabla.engine.emptiness import is_nothing
 from nabla.engine.first_rows import first_rows
@@ -33,8 +34,8 @@ from nabla.engine.lookup import Lookup, Stored
 from nabla.engine.merge import finished, merged
 from nabla.engine.relations import Relations
 from nabla.planner.choose import TINY_TABLES
-from nabla.planner.steps import Build, Finish, Plan, Produce, Recompute, Settle, Size, Step, Touch
-from nabla.storage.bags import N, consolidate
+from nabla.planner.steps import Build, Finish, Iterate, Plan, Produce, Recompute, Settle, Size, Step, Touch
+from nabla.storage.bags import N, consolidate, counted
 
 _NUMBERS = count()
 
@@ -72,6 +73,8 @@ class Result:
     queries: int = 0
     looked_at: int = 0
     """Rows of tables that the driver looked through."""
+    rounds: tuple[Round, ...] = ()
+    """The rounds of a recursion."""
 
 
 @dataclass(frozen=True)
@@ -114,11 +117,18 @@ class Execution:
         """The rows of a query that is no step of the plan."""
         return self._answer(node, hidden_schema(node.columns))
 
-    def hold(self, table: str, make: Make, rows: pa.Table | None) -> None:
+    def bag_of(self, node: Node) -> pa.Table:
+        """The rows of such a query on the driver, each once with its count."""
+        schema = hidden_schema(node.columns)
+        rows = self._signed(node, schema) if node.signed else self.rows_of(node)
+        table = rows.table if rows.table is not None else pa.concat_tables(map(pq.read_table, rows.files()))
+        return consolidate(counted(table))
+
+    def hold(self, table: str, make: Make, rows: pa.Table | None, at: At = At.NEW) -> None:
         """Lets queries scan something that was made; `rows` where it is on the driver."""
         if rows is not None:
-            self.arrow[table, At.NEW] = rows
-        self._bind(table, At.NEW, make)
+            self.arrow[table, at] = rows
+        self._bind(table, at, make)
 
     def signed_rows(self, schema: StructType, table: pa.Table | None = None, frame: DataFrame | None = None) -> Rows:
         """Rows with weights, under the names of a view's stored columns."""
@@ -141,6 +151,9 @@ class Execution:
                 pass  # done by the Settle before it, in one query
             case Build():
                 self._build(step)
+            case Iterate():
+                finish = following if isinstance(following, Finish) and following.stage is step.stage else None
+                self._iterate(step, finish)
             case Recompute():
                 self.result.whole = self._answer(step.query, self.schema)
 
@@ -179,13 +192,7 @@ class Execution:
         else:
             change, self.result.change = self._settle_and_finish(self._settling(step), finish)
         self.result.states[stage.table] = change
-        if change.empty:
-            self.unchanged.add(stage.state_table)
-        if change.table is not None:
-            self.arrow[stage.state_table, At.DELTA] = change.table
-        if finish is None:
-            self._bind(stage.state_table, At.DELTA, change.frame)
-            self._bind(stage.state_table, At.NEW, partial(self._moved_on, stage, change))
+        self._settled(stage, change)
 
     def _moved_on(self, stage: Stage, change: Rows, workspace: Workspace) -> DataFrame:
         old = self.relations.frame(workspace, stage.state_table, At.OLD)
@@ -252,6 +259,29 @@ class Execution:
         rows = self._rows(query.wrapped("SELECT *, CAST(1 AS BIGINT) AS _n FROM ({})"), types.with_weight(hidden))
         self.result.states[step.stage.table] = rows
         self._bind(step.stage.state_table, At.NEW, rows.frame)
+
+    def _iterate(self, step: Iterate, finish: Finish | None) -> None:
+        from nabla.engine.level_rounds import run_levels  # which runs its queries here
+
+        stage = step.stage
+        table, self.result.rounds = run_levels(step, self)
+        change = Rows(types.with_weight(hidden_schema(stage.state)), table=table)
+        self.result.states[stage.table] = change
+        if step.anew:
+            self._bind(stage.state_table, At.NEW, change.frame)
+            return
+        if finish is not None and table.num_rows:
+            self.result.change = self._finished(change, finish)
+        self._settled(stage, change)
+
+    def _settled(self, stage: Stage, change: Rows) -> None:
+        """Lets later steps read the change of a state, and the state that it makes."""
+        if change.empty:
+            self.unchanged.add(stage.state_table)
+        if change.table is not None:
+            self.arrow[stage.state_table, At.DELTA] = change.table
+        self._bind(stage.state_table, At.DELTA, change.frame)
+        self._bind(stage.state_table, At.NEW, partial(self._moved_on, stage, change))
 
     def _signed(self, query: Node, schema: StructType) -> Rows:
         """A signed result, consolidated: on the driver where it fits, where that is cheaper than a shuffle."""

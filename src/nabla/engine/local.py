@@ -53,7 +53,7 @@ class _TooMuch(Exception):
 def answer(node: Node, held: Held, schema: pa.Schema) -> pa.Table | None:
     """The rows of a query under the names and types of a schema, or None where Spark is to be asked."""
     scans = {n for n in node.walk() if isinstance(n, Scan)}
-    if not _exact(node):
+    if not is_exact_query(node):
         return None
     relations = {}
     for scan in scans:
@@ -102,7 +102,8 @@ def _table(bag: Bag, signed: bool, schema: pa.Schema) -> pa.Table:
     return pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
 
 
-def _exact(node: Node) -> bool:
+def is_exact_query(node: Node) -> bool:
+    """Whether Python gives what Spark would give, whatever the rows."""
     return all(_exact_columns(n.columns) and n.columns and _exact_here(n) for n in node.walk())
 
 

@@ -72,6 +72,16 @@ class Source:
         low, high = minimum.get("_version", self.new), maximum.get("_version", self.new)
         return int(str(high)) > self.old and int(str(low)) <= self.new
 
+    def change_rows(self) -> pa.Table:
+        """The signed change under the stored names, consolidated, in memory."""
+        if self.feed is None:
+            return signed(self.change)
+        pieces = [reading.read_file(self.feed, file) for file in self.published_files()]
+        rows = pa.concat_tables(pieces) if pieces else self.feed.schema.empty_table()
+        rows = rows.filter((pc.field("_version") > self.old) & (pc.field("_version") <= self.new))
+        weights = pc.if_else(pc.equal(rows["_change_type"], "insert"), 1, -1).cast(pa.int64())
+        return consolidate(rows.select(self.after.schema.names).append_column(N, weights))
+
     @cached_property
     def _change_rows(self) -> pa.Table | None:
         """The signed change, its columns in order and their weights last, if it is small enough to look at."""

@@ -13,7 +13,20 @@ from nabla.algebra.nodes import At, Node, Scan
 from nabla.calculus.obstacles import Obstacle
 from nabla.calculus.stages import Staged
 from nabla.planner.maintain import maintenance, rebuilding
-from nabla.planner.steps import Build, Estimate, Finish, Mode, Plan, Produce, Recompute, Settle, Size, Step, Touch
+from nabla.planner.steps import (
+    Build,
+    Estimate,
+    Finish,
+    Iterate,
+    Mode,
+    Plan,
+    Produce,
+    Recompute,
+    Settle,
+    Size,
+    Step,
+    Touch,
+)
 
 QUERY_SECONDS = 0.25
 """What a small Spark query costs before it reads anything."""
@@ -158,6 +171,8 @@ def _scans(step: Step) -> list[Scan]:
             queries = [step.query_if_none_lost]
         case Touch() | Produce() | Build() | Recompute():
             queries = [step.query]
+        case Iterate():
+            queries = [*step.queries]
         case Finish():
             pass
     return [node for query in queries for node in query.walk() if isinstance(node, Scan)]

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, TypeVar
 from sqlglot import Dialect, exp
 from sqlglot.errors import SqlglotError
 
-from nabla.algebra.evaluator.arithmetic import negative, operation
+from nabla.algebra.evaluator.arithmetic import in_range, negative, operation
 from nabla.algebra.evaluator.casts import cast_to
 from nabla.algebra.evaluator.dates import MOVES
 from nabla.algebra.evaluator.functions import CLASSES, EXTRACTED, NAMES, Function
@@ -236,7 +236,9 @@ def _moved_date(node: exp.Binary, scope: Scope) -> Term:
 @builds(exp.Neg)
 def _negative(node: exp.Neg, scope: Scope) -> Term:
     operand = scope(node.this)
-    return strict(negative, [operand], operand.type)._replace(digits=operand.digits)
+    kind = operand.type
+    apply = (lambda value: in_range(-value, kind)) if kind in INTEGRAL else negative
+    return strict(apply, [operand], kind)._replace(digits=operand.digits)
 
 
 @builds(*_COMPARING)

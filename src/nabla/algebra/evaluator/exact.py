@@ -27,10 +27,11 @@ _FORMS = frozenset(
         *(exp.DataTypeParam, exp.Tuple, exp.Case, exp.If, exp.Coalesce, exp.Cast, exp.TryCast, exp.Alias),
         *(exp.And, exp.Or, exp.Not, exp.Is, exp.In, exp.Between),
         *(exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ),
-        *(exp.Add, exp.Sub, exp.Mul, exp.Neg, exp.Div, exp.Interval, exp.Var),
+        *(exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.Neg, exp.Div, exp.Interval, exp.Var),
         *(exp.Year, exp.Month, exp.TsOrDsToDate, exp.Substring, exp.Like, exp.Anonymous),
     )
 )
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ)
 _AGGREGATES = frozenset((exp.Sum, exp.Count, exp.Min, exp.Max, exp.Star))
 
 
@@ -87,9 +88,19 @@ class _Checked(Scope):
         term = super().__call__(node)
         if not _is_exact_type(term.type):
             raise CannotEvaluate(f"{term.type} in {node.sql('spark')}")
+        if isinstance(node, exp.Mod) and term.type not in INTEGRAL:
+            raise CannotEvaluate(f"{node.sql('spark')} is a remainder of decimals")
+        if isinstance(node, _COMPARISONS) and not _alike(super().__call__(node.left), super().__call__(node.right)):
+            raise CannotEvaluate(f"{node.sql('spark')} compares text with something else")
         if isinstance(node, exp.Cast | exp.TryCast) and not _plain_cast(node.this, super().__call__(node.this), term):
             raise CannotEvaluate(f"{node.sql('spark')} depends on how a value is written")
         return term
+
+
+def _alike(left: Term, right: Term) -> bool:
+    """Whether no text has to be read as something else to compare two values."""
+    kinds = (left.type, right.type)
+    return left.type == right.type or STRING not in kinds or VOID in kinds
 
 
 def _is_plain(node: exp.Expr) -> bool:
