@@ -128,7 +128,6 @@ def test_conjuncts_are_split(spark, lake):
 @pytest.mark.parametrize(
     ("sql", "what"),
     [
-        ("WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 3) SELECT n FROM r", "UnionLoop"),
         ("SELECT a FROM t TABLESAMPLE (50 PERCENT)", "Sample"),
         (
             "SELECT s.start, count(*) AS n FROM (SELECT session_window(ts, '1 day') AS s FROM wide) GROUP BY s",

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 import pyarrow.types
 from pyspark.sql.types import StructType
 
-from nabla.algebra.evaluator import CannotEvaluate, Row, SparkWouldFail
-from nabla.algebra.interpreter import Bag
+from nabla.algebra.evaluator import CannotEvaluate, Row, SparkWouldFail, Value
+from nabla.algebra.interpreter import Bag, bag_of
 from nabla.algebra.nodes import At, Node
 from nabla.datalog.memory import Key, Memory, Piece, Places, Table, TooManyRows, key_of
 from nabla.datalog.memory import Rows as Relation
@@ -123,7 +123,7 @@ class _ArrowTable:
         if len(near) > MOST_ROWS:
             raise TooManyRows(f"{len(near):,} rows are looked up")
         of_row = key_of(places)
-        found = [self._column(i).take(near).to_pylist() for i in range(len(self._snapshot.schema))]
+        found = [_plain(self._column(i).take(near)) for i in range(len(self._snapshot.schema))]
         for row, n in Counter(zip(*found, strict=True)).items():
             if of_row(row) in keys:
                 yield row, n
@@ -140,13 +140,17 @@ def _table(snapshot: Snapshot) -> Table:
 
 
 def _bag(table: pa.Table) -> Bag:
-    return Counter(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    return Counter(zip(*map(_plain, table.columns), strict=True))
+
+
+def _plain(column: pa.ChunkedArray) -> list[Value]:
+    """The values of a column. Nested ones are left out: no query that runs here reads them, and they are no keys."""
+    return [None] * len(column) if pyarrow.types.is_nested(column.type) else column.to_pylist()
 
 
 def signed_bag(signed: pa.Table) -> Bag:
-    weights = signed[N].to_pylist()
-    rows = zip(*(column.to_pylist() for column in signed.drop_columns([N]).columns), strict=True)
-    return Counter(dict(zip(rows, weights, strict=True)))
+    rows = zip(*map(_plain, signed.drop_columns([N]).columns), strict=True)
+    return bag_of(zip(rows, signed[N].to_pylist(), strict=True))
 
 
 def _values(values: Set[Key], kind: pa.DataType) -> pa.Array:
