@@ -20,6 +20,7 @@ from nabla.testing.fuzz.command import main
 from nabla.testing.fuzz.plan_script import plan_script
 from nabla.testing.fuzz.sql_edits import smaller_queries
 from nabla.testing.random_data import Table
+from nabla.testing.random_programs import Shape
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -104,3 +105,14 @@ def test_a_wrong_rule_is_found_on_spark_and_the_lake_made_small(spark: SparkSess
     script = lake_script(small, fault.what, fault.view)
     with pytest.raises(Mismatch):
         exec(compile(script, "script", "exec"), {})
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_random_programs_in_lakes_are_exact_and_their_feeds_minimal() -> None:
+    from nabla.testing.lake_programs import LakeTally, run
+
+    tally = LakeTally()
+    assert run(range(900, 904), Shape(changes=2), tally, together=2) == []
+    assert tally.changed_predicates > 0
+    assert tally.on_driver > 0

@@ -85,7 +85,7 @@ class DriverRounds(Memory):
                 self._exact[id(node)] = node
         try:
             return super().evaluate(queries, made)
-        except (TooManyRows, CannotEvaluate, SparkWouldFail, ValueError, OverflowError) as error:
+        except (TooManyRows, CannotEvaluate, SparkWouldFail, ValueError, OverflowError, pa.ArrowException) as error:
             raise Unsuited(str(error)) from error
 
     def signed(self, inserted: Relation | None, deleted: Relation | None, schema: StructType) -> Rows:

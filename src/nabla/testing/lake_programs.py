@@ -10,7 +10,7 @@ import re
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
@@ -22,6 +22,7 @@ import nabla
 from nabla.datalog.naive import naive
 from nabla.datalog.program import Program, parse_program
 from nabla.lake import Lake
+from nabla.results import RefreshReport
 from nabla.sources import snapshot_of
 from nabla.storage import reading
 from nabla.storage.catalog import Part
@@ -135,45 +136,53 @@ def _fed(lake: Lake, view: str, since: int) -> tuple[Bag, Bag]:
     return come, went
 
 
-def run(seeds: Iterable[int], shape: Shape, tally: LakeTally) -> list[str]:
-    """Checks programs of these seeds; returns what failed. Of two lakes one leaves all recursion to Spark."""
+def run(seeds: Sequence[int], shape: Shape, tally: LakeTally, together: int = TOGETHER) -> list[str]:
+    """Checks programs of these seeds; returns what failed. Every other lake leaves the rounds of recursion to the engine."""
     failed: list[str] = []
-    waiting = list(seeds)
-    for number, start in enumerate(range(0, len(waiting), TOGETHER)):
+    for number, start in enumerate(range(0, len(seeds), together)):
+        cases = [Case(seed, shape) for seed in seeds[start : start + together]]
         folder = Path(tempfile.mkdtemp(prefix="nabla-programs-"))
         try:
             lake = nabla.open(folder / "lake")
             lake._only_spark_rounds = number % 2 == 1
-            failed += _lake(lake, [Case(seed, shape) for seed in waiting[start : start + TOGETHER]], shape, tally)
+            failed += _Run(lake, cases, tally).all_changes(shape.changes)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
     return failed
 
 
-def _lake(lake: Lake, cases: list[Case], shape: Shape, tally: LakeTally) -> list[str]:
-    failed: list[str] = []
+class _Run:
+    """Some programs in one lake. One that fails is told and left out of what follows."""
 
-    def each(do: object, *given: object) -> list[Case]:
+    def __init__(self, lake: Lake, cases: list[Case], tally: LakeTally) -> None:
+        self.lake = lake
+        self.going = cases
+        self.tally = tally
+        self.failed: list[str] = []
+        tally.programs += len(cases)
+        tally.recursive += sum(any(s.recursive for s in case.program.strata) for case in cases)
+
+    def all_changes(self, changes: int) -> list[str]:
+        self._each(lambda case: case.create(self.lake))
+        for number in range(changes):
+            versions = {name: status.version for name, status in self.lake.status().items()}
+            self._each(lambda case, number=number: case.change(self.lake, number))  # type: ignore[misc]
+            self._count(self.lake.refresh(mode="strict"))
+            self._each(lambda case, versions=versions: case.check(self.lake, versions, self.tally))  # type: ignore[misc]
+        return self.failed
+
+    def _each(self, do: Callable[[Case], None]) -> None:
         good = []
-        for case in going:
+        for case in self.going:
             try:
-                do(case, lake, *given)  # type: ignore[operator]
+                do(case)
                 good.append(case)
             except Exception as error:
-                failed.append(case.told(error))
-        return good
+                self.failed.append(case.told(error))
+        self.going = good
 
-    going = cases
-    going = each(Case.create)
-    for number in range(shape.changes):
-        versions = {name: status.version for name, status in lake.status().items()}
-        going = each(Case.change, number)
-        report = lake.refresh(mode="strict")
-        tally.refreshes += 1
+    def _count(self, report: RefreshReport) -> None:
+        self.tally.refreshes += 1
         recursions = [view for view in report.values() if view.rounds]
-        tally.on_driver += sum(view.jobs == 0 for view in recursions)
-        tally.on_spark += sum(view.jobs > 0 for view in recursions)
-        going = each(Case.check, versions, tally)
-    tally.programs += len(cases)
-    tally.recursive += sum(any(s.recursive for s in case.program.strata) for case in cases)
-    return failed
+        self.tally.on_spark += sum(view.jobs > 0 for view in recursions)
+        self.tally.on_driver += sum(view.jobs == 0 for view in recursions)
