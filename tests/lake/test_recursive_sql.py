@@ -132,3 +132,15 @@ def test_it_is_explained(graph: Lake) -> None:
     assert said.to_html()
     assert "d level·1" in said.algebra()
     assert "change of level·1" in said.sql()
+
+
+def test_columns_that_the_recursion_does_not_read_may_be_nested(lake: Lake) -> None:
+    lake.create_table("t", schema="id INT, m MAP<STRING, INT>, a ARRAY<INT>", data=[(1, {"a": 1}, [1]), (1, None, [2])])
+    lake.create_view(
+        "r", "WITH RECURSIVE r(n) AS (SELECT id FROM t UNION ALL SELECT n + 1 FROM r WHERE n < 4) SELECT n FROM r"
+    )
+    with lake.transaction() as tx:
+        tx.insert("t", [(2, {"b": 2}, []), (2, None, None)])
+        tx.delete("t", where="a[0] = 2")
+    report = refreshed(lake, mode="strict")["r"]
+    assert (report.mode, report.inserted, report.deleted) == ("incremental", 2 * 3 - 3, 1)
