@@ -141,6 +141,6 @@ def test_columns_that_the_recursion_does_not_read_may_be_nested(lake: Lake) -> N
     )
     with lake.transaction() as tx:
         tx.insert("t", [(2, {"b": 2}, []), (2, None, None)])
-        tx.delete("t", where="a[0] = 2")
+        tx.delete("t", where="get(a, 0) = 2")
     report = refreshed(lake, mode="strict")["r"]
     assert (report.mode, report.inserted, report.deleted) == ("incremental", 2 * 3 - 3, 1)
