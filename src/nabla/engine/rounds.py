@@ -19,8 +19,9 @@ from nabla.algebra.rewrite import rewritten
 from nabla.datalog.fixpoint import Fixpoint
 from nabla.datalog.recursion import Group
 from nabla.engine import types
-from nabla.engine.execute import Execution, Result, Rows
+from nabla.engine.execute import Execution
 from nabla.engine.frames import Workspace, read_parquet
+from nabla.engine.results import Result, Rows
 from nabla.storage.bags import N
 
 _NUMBERS = count()
