@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from nabla.algebra.clock import Instant, Moments
@@ -11,22 +12,24 @@ from nabla.algebra.nodes import At
 from nabla.engine import types
 from nabla.engine.apply import feed_schema
 from nabla.engine.execute import Execution
-from nabla.engine.frames import Sessions, Workspace
+from nabla.engine.frames import Sessions, Workspace, Workspaces
 from nabla.engine.relations import Relations, Source
 from nabla.engine.results import Result, Rows
-from nabla.engine.rounds import run_group
+from nabla.engine.rounds import run_group, sized
 from nabla.planner.choose import SourceFacts, ViewFacts, choose
 from nabla.planner.steps import Plan
 from nabla.results import ViewReport
 from nabla.sources import count_keys, current_source, snapshot_of
 from nabla.storage import faults, files
-from nabla.storage.catalog import Entry, Part
+from nabla.storage.catalog import Entry, LakeState, Part
 from nabla.storage.table import StoredTable
 from nabla.views import View
 
 if TYPE_CHECKING:
     from nabla.lake import Lake
 
+LOST = -1
+"""The version of a source that was built again: whoever reads it must be recomputed."""
 REMEMBERED = 8
 """How many past refreshes of a view the planner learns from."""
 
@@ -42,23 +45,24 @@ def run_opaque(lake: Lake, view: View, plan: Plan, sources: Mapping[str, Source]
     return Result(whole=whole, queries=1)
 
 
-def build(lake: Lake, views: Mapping[str, View]) -> dict[str, tuple[Entry, ViewReport]]:
-    """A new view, or those that go together: tables, states and empty feeds, written and ready to be committed."""
+def build(lake: Lake, views: Mapping[str, View], state: LakeState) -> dict[str, tuple[Entry, ViewReport]]:
+    """A new view, or those that go together, over the lake as it is in `state`: tables, states and empty feeds, written
+    and ready to be committed."""
     begun = time.perf_counter()
     now = Instant.now(lake._zone)
-    log = lake._log
-    state = log.state()
     view = next(iter(views.values()))
     sources = {name: current_source(lake, name, state) for name in view.sources}
     facts = ViewFacts(view.name, 0, tuple(SourceFacts(n, s.after.rows, 0, 0, False) for n, s in sources.items()))
     plan = choose(facts, view.staged, "full")
-    with Workspace(lake._engine(plan.size), log.new_staging()) as workspace:
-        sessions = Sessions(lambda size: workspace, lake._shared)
+    if view.recursive:
+        plan = sized(plan, sources.values())
+    with Workspaces(lake._workspace) as workspaces:
+        sessions = Sessions(workspaces, lake._shared)
         execution = Execution(sessions, Relations(sources, {}, Moments(now, now)), plan, view.schema)
         if view.opaque:
             results = {view.name: run_opaque(lake, view, plan, sources)}
         else:
-            results = run_recursive(views, execution) if view.recursive else {view.name: execution.run()}
+            results = run_recursive(lake, views, execution) if view.recursive else {view.name: execution.run()}
         faults.point("build.computed")
         parts = {name: _new_parts(lake, views[name], result) for name, result in results.items()}
     count_keys(view, sources)
@@ -66,17 +70,28 @@ def build(lake: Lake, views: Mapping[str, View]) -> dict[str, tuple[Entry, ViewR
     made = {}
     for name, own in views.items():
         rows = snapshot_of(lake, parts[name]["data"]).rows
-        report = ViewReport(name, "full", "built", rows, 0, seconds, versions, 0)
+        report = ViewReport(name, "full", "built", rows, 0, seconds, versions, 0, rounds=results[name].rounds)
         record = view_record({}, report, rows, sources, lake._warm(name, "full")) | clock_record(own, now)
         made[name] = Entry(name, "view", own.to_json(), parts[name], record), report
     return made
 
 
-def run_recursive(views: Mapping[str, View], execution: Execution) -> dict[str, Result]:
+def outdated(state: LakeState, rebuilt: Collection[str]) -> dict[str, Entry | None]:
+    """The views that read others which are built again: the versions that they reflect are no more."""
+    found: dict[str, Entry | None] = {}
+    for name, entry in state.entries.items():
+        sources = entry.facts.get("sources", {})
+        if name not in rebuilt and not sources.keys().isdisjoint(rebuilt):
+            lost = dict.fromkeys(sources.keys() & set(rebuilt), LOST)
+            found[name] = replace(entry, facts={**entry.facts, "sources": {**sources, **lost}})
+    return found
+
+
+def run_recursive(lake: Lake, views: Mapping[str, View], execution: Execution) -> dict[str, Result]:
     first = next(iter(views.values()))
     assert first.rules is not None
     schemas = {name: view.schema for name, view in views.items()}
-    return run_group(first.rules.program.group(first.name), schemas, execution)
+    return run_group(first.rules.program.group(first.name), schemas, execution, lake._only_spark_rounds)
 
 
 def _new_parts(lake: Lake, view: View, result: Result) -> dict[str, Part]:
@@ -115,7 +130,7 @@ def view_record(
     kept = [*facts.get("past", ()), measured]
     full = [p for p in kept if p["mode"] == "full"][-REMEMBERED:]
     past = full + [p for p in kept if p["mode"] != "full"][-REMEMBERED:]
-    return {"sources": report.sources, "rows": rows, "last": report.to_dict(), "past": past}
+    return {"sources": report.sources, "rows": rows, "last": report.brief(), "past": past}
 
 
 def clock_record(view: View, now: Instant) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from nabla.planner.explain import Explanation, Subject, explain
 from nabla.planner.notes import Stored
 from nabla.planner.steps import Mode, Plan
 from nabla.refresh import Refresh, view_facts
+from nabla.staleness import Staleness
 from nabla.storage.catalog import Entry, LakeState
 from nabla.storage.table import Snapshot
 from nabla.views import View, load_view
@@ -27,9 +28,8 @@ def explain_view(lake: Lake, entry: Entry, state: LakeState, mode: Mode) -> Expl
     refresh = Refresh(lake, mode)
     sources = {s: refresh.source(s, entry, state) for s in view.sources}
     facts = view_facts(refresh, view, entry, sources)
-    upstream = tuple(
-        s for s in view.sources if state.entries[s].kind == "view" and lake._stale(state.entries[s], state)
-    )
+    stale = Staleness(lake._log, state)
+    upstream = tuple(s for s in view.sources if state.entries[s].kind == "view" and s in stale)
     subject = Subject(
         plan=_after(upstream, choose(facts, view.staged, mode)),
         staged=view.staged,

@@ -18,8 +18,7 @@ from pyspark.sql.types import StructType
 from nabla import nested_tables as nests
 from nabla import refresh as refreshing
 from nabla import rules
-from nabla.algebra.clock import Instant, Moments, stored_instant
-from nabla.building import build
+from nabla.building import build, outdated
 from nabla.declared import Declared, check_columns, columns_of, key_of, shape_of
 from nabla.engine import intake, types
 from nabla.engine.apply import FEED_COLUMNS
@@ -37,6 +36,7 @@ from nabla.nested_checks import check_written
 from nabla.planner.explain import Explanation
 from nabla.planner.steps import Mode, Size
 from nabla.results import Event, History, LakeStatus, RefreshReport, Status, ViewReport
+from nabla.staleness import Staleness
 from nabla.storage import files
 from nabla.storage.catalog import Entry, LakeState, Part
 from nabla.storage.changes import between
@@ -44,6 +44,7 @@ from nabla.storage.lakelog import LakeLog
 from nabla.storage.names import safe
 from nabla.storage.table import StoredTable
 from nabla.storage.vacuum import Vacuumed, vacuum
+from nabla.subscriptions import Callback, Subscription, Subscriptions
 from nabla.transaction import Transaction
 from nabla.verify import verify
 from nabla.views import View, load_view
@@ -74,6 +75,8 @@ class Lake:
         self._engines: dict[Size, SparkSession] = {}
         self._workspaces: dict[Size, Workspace] = {}
         self._refreshed: set[tuple[str, str]] = set()
+        self._subscriptions = Subscriptions()
+        self._only_spark_rounds = False  # recursion on Spark however small: for tests
 
     # ------------------------------------------------------------------ tables
 
@@ -186,10 +189,11 @@ class Lake:
             raise self._declared(state).exists(existing, view)
         self._declared(state).check_view(view, existing)
         try:
-            entry, report = build(self, {name: view})[name]
+            entry, report = build(self, {name: view}, state)[name]
         except PySparkException as error:
             raise self._translated(error, f'view "{name}"') from None
-        self._log.commit({name: entry}, state, "create view", {name: report.to_dict()}, reads=view.sources)
+        changes = {**(outdated(state, [existing.name]) if existing else {}), name: entry}
+        self._log.commit(changes, state, "create view", {name: report.brief()}, reads=view.sources)
         return report
 
     def view(self, function: Callable[[], DataFrame] | None = None, *, rebuild: bool = False) -> Any:
@@ -202,12 +206,17 @@ class Lake:
 
         return make(function) if function is not None else make
 
-    def create_rules(self, name: str, text: str) -> RefreshReport:
+    def create_rules(self, name: str, text: str, rebuild: bool = False) -> RefreshReport:
         """Create views from Datalog rules over the lake's tables and views: one for each predicate that they define.
 
-        Predicates may depend on each other, and on what is not there (`not p(X)`). All of them are built.
+        Predicates may depend on each other, and on what is not there (`not p(X)`). All of them are built, or none. Rules
+        of that name are an error unless `rebuild` is set: then they are replaced.
         """
-        return rules.create_rules(self, name, text)
+        return rules.create_rules(self, name, text, rebuild)
+
+    def rules(self) -> dict[str, str]:
+        """The texts of all rules, by name."""
+        return {name: known.program.text for name, known in rules.programs(self._log.state()).items()}
 
     def ask(self, question: str) -> DataFrame:
         """Answer a question about a predicate of the rules, `path(1, X)`, computing no more than it needs."""
@@ -241,7 +250,21 @@ class Lake:
         wanted = [self._declared(state).entry(n, "view").name for n in names] or [
             n for n, e in state.entries.items() if e.kind == "view"
         ]
-        return refreshing.Refresh(self, mode).run(wanted, progress)
+        try:
+            return refreshing.Refresh(self, mode).run(wanted, progress)
+        finally:
+            self._subscriptions.deliver()
+
+    def on_change(self, view: str, callback: Callback, since: int | None = None) -> Subscription:
+        """Call `callback` with the minimal change of a view (a `ViewChange`) after every refresh that changed it.
+
+        It hears of all changes after version `since` of the view, or from now on, whoever refreshed it. A callback that
+        fails harms no refresh, and is given the same changes again after the next one. `cancel` the result to end it.
+        """
+        entry = self._declared(self._log.state()).entry(view, "view")
+        subscription = Subscription(self, entry, callback, since)
+        self._subscriptions.add(subscription)
+        return subscription
 
     # ----------------------------------------------------------------- reading
 
@@ -326,9 +349,10 @@ class Lake:
     def status(self) -> LakeStatus:
         """All tables and views: kind, version, rows, and for views what they reflect and whether that is stale."""
         state = self._log.state()
-        return LakeStatus({name: self._status(entry, state) for name, entry in state.entries.items()})
+        stale = Staleness(self._log, state)
+        return LakeStatus({name: self._status(entry, name in stale) for name, entry in state.entries.items()})
 
-    def _status(self, entry: Entry, state: LakeState) -> Status:
+    def _status(self, entry: Entry, stale: bool) -> Status:
         part = entry.parts["data"]
         version = part.version
         rows = entry.facts.get("rows")
@@ -345,26 +369,12 @@ class Lake:
             entry.kind,
             version,
             rows,
-            self._stale(entry, state),
+            stale,
             sources,
             last_refresh(entry),
             updated,
             obstacles,
         )
-
-    def _stale(self, entry: Entry, state: LakeState) -> bool:
-        reflected = stored_instant(entry.facts.get("clock"))
-        if reflected and Moments(reflected, Instant.now(reflected.zone)).moved(
-            load_view(entry.name, entry.definition).clock
-        ):
-            return True
-        for source, version in entry.facts.get("sources", {}).items():
-            upstream = state.entries[source]
-            part = upstream.parts["data"]
-            now = self._log.table(part).latest() if upstream.kind == "registered" else part.version
-            if now != version or self._stale(upstream, state):
-                return True
-        return False
 
     def history(self, name: str, limit: int | None = None) -> History:
         """The commits of a table or view, newest first."""
@@ -453,6 +463,10 @@ class Lake:
             if size not in self._engines:
                 self._engines[size] = engine_session(self._spark, size)
             return self._engines[size]
+
+    def _workspace(self, size: Size) -> Workspace:
+        """A new one, for a refresh or a build."""
+        return Workspace(self._engine(size), self._log.new_staging())
 
     def _shared(self, size: Size) -> Workspace:
         """Where stored tables stay registered between refreshes."""

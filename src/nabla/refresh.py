@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import datetime
-import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 
 from nabla.algebra.clock import Instant, Moments, stored_instant
-from nabla.building import clock_record, run_opaque, run_recursive, view_record
+from nabla.building import LOST, clock_record, run_opaque, run_recursive, view_record
 from nabla.engine.apply import (
     Applied,
     apply_change,
@@ -26,12 +25,13 @@ from nabla.engine.apply import (
     replace_large,
 )
 from nabla.engine.execute import Execution
-from nabla.engine.frames import Sessions, Workspace
+from nabla.engine.frames import Sessions, Workspaces
 from nabla.engine.relations import Relations, Source
 from nabla.engine.results import Result, Rows
+from nabla.engine.rounds import sized
 from nabla.errors import Conflict, NablaError, NotIncremental
 from nabla.planner.choose import Measured, SourceFacts, ViewFacts, choose
-from nabla.planner.steps import Mode, Plan, Size
+from nabla.planner.steps import Mode, Plan
 from nabla.results import RefreshReport, ViewReport
 from nabla.sources import current_source, make_source, snapshot_of
 from nabla.storage import faults, files
@@ -58,15 +58,14 @@ class Refresh:
         self.mode = mode
         self.started = self.log.state()
         self.pinned = {name: self.log.table(e.parts["data"]).latest() for name, e in self._registered().items()}
-        self._workspaces: dict[Size, Workspace] = {}
-        self._lock = threading.Lock()
+        self.workspace = Workspaces(lake._workspace)
 
     def _registered(self) -> Mapping[str, Entry]:
         return {name: e for name, e in self.started.entries.items() if e.kind == "registered"}
 
     def run(self, names: Iterable[str], progress: Progress | None = None) -> RefreshReport:
         reports: dict[str, ViewReport] = {}
-        wanted = _with_upstream(names, self.started)
+        wanted = with_upstream(names, self.started)
         if self.mode == "strict":
             self._refuse_obstacles(wanted)
         try:
@@ -76,17 +75,24 @@ class Refresh:
                     if progress is not None:
                         progress(report)
         finally:
-            for workspace in self._workspaces.values():
-                workspace.__exit__()
+            self.workspace.__exit__()
         return RefreshReport({name: reports[name] for name in wanted})
 
-    def _layer(self, layer: list[str]) -> Iterable[ViewReport]:
+    def _layer(self, layer: list[str]) -> Iterator[ViewReport]:
         """Views that do not depend on each other go side by side, views that do in a circle go together."""
         units = _units(layer, self.started)
         if len(units) == 1:
-            return self.unit(units[0])
+            yield from self.unit(units[0])
+            return
+        failure: BaseException | None = None
         with ThreadPoolExecutor(min(PARALLEL, len(units))) as pool:
-            return [report for reports in pool.map(self.unit, units) for report in reports]
+            for running in [pool.submit(self.unit, unit) for unit in units]:
+                try:
+                    yield from running.result()
+                except BaseException as error:
+                    failure = failure or error
+        if failure is not None:  # after those that could be refreshed have been reported
+            raise failure
 
     def _refuse_obstacles(self, names: list[str]) -> None:
         stale: set[str] = set()
@@ -146,7 +152,8 @@ class Refresh:
         reports = {}
         for n in names:
             report = _report(replace(plan, view=n), entries[n], applied[n], seconds, group)
-            reports[n] = _with_sources(replace(report, looked_at=results[n].looked_at), versions, applied[n])
+            report = replace(report, looked_at=results[n].looked_at, rounds=results[n].rounds)
+            reports[n] = _with_sources(report, versions, applied[n])
         faults.point("refresh.written")
         self._commit(views, plan, state, applied, reports, sources)
         jobs = len(context.statusTracker().getJobIdsForGroup(group))
@@ -164,12 +171,6 @@ class Refresh:
     def source(self, name: str, entry: Entry, state: LakeState) -> Source:
         return make_source(self.lake, name, state, entry.facts["sources"][name], self._version(name, state))
 
-    def workspace(self, size: Size) -> Workspace:
-        with self._lock:
-            if size not in self._workspaces:
-                self._workspaces[size] = Workspace(self.lake._engine(size), self.log.new_staging())
-            return self._workspaces[size]
-
     def _execute(
         self, views: Mapping[str, View], plan: Plan, sources: Mapping[str, Source], state: LakeState
     ) -> dict[str, Result]:
@@ -181,7 +182,8 @@ class Refresh:
         if view.recursive:
             own = {name: current_source(self.lake, name, state) for name in views}
             relations = Relations({**sources, **own}, {}, self.moments(entry))
-            return run_recursive(views, Execution(sessions, relations, plan, view.schema))
+            plan = sized(plan, relations.sources.values())
+            return run_recursive(self.lake, views, Execution(sessions, relations, plan, view.schema))
         relations = Relations(sources, self.states(view, entry), self.moments(entry))
         return {view.name: Execution(sessions, relations, plan, view.schema).run()}
 
@@ -268,6 +270,10 @@ def view_facts(refresh: Refresh, view: View, entry: Entry, sources: Mapping[str,
     found = []
     for name, source in sources.items():
         changed = 0
+        if source.old == LOST:
+            must_rebuild = f"{name} was built again"
+            found.append(SourceFacts(name, source.after.rows, 0, 0, True))
+            continue
         try:
             changed = source.changed_rows
             if source.feed is None and source.old != source.new and source.change.schema_changed:
@@ -321,7 +327,7 @@ def _with_sources(report: ViewReport, sources: dict[str, int], applied: Applied)
     return replace(report, sources=sources, version=report.version + moved)
 
 
-def _with_upstream(names: Iterable[str], state: LakeState) -> list[str]:
+def with_upstream(names: Iterable[str], state: LakeState) -> list[str]:
     """The views and all views they read, sources first."""
     order: dict[str, None] = {}
 

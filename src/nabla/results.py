@@ -8,6 +8,8 @@ from datetime import datetime
 from html import escape
 from typing import Any, Generic, TypeVar
 
+from nabla.datalog.fixpoint import Round, summary
+
 T = TypeVar("T")
 
 
@@ -35,6 +37,8 @@ def _cell(value: object) -> str:
         return value.strftime("%Y-%m-%d %H:%M:%S")
     if isinstance(value, Mapping):
         return ", ".join(f"{k}@{v}" for k, v in value.items())
+    if isinstance(value, tuple) and value and isinstance(value[0], Round):
+        return summary(value)
     return str(value)
 
 
@@ -100,6 +104,12 @@ class ViewReport(_Record):
     job_group: str = ""
     looked_at: int = 0
     """Rows that the driver looked through for those that the change can join, beside what Spark read."""
+    rounds: tuple[Round, ...] = ()
+    """The rounds of a recursion: what each found, by predicate."""
+
+    def brief(self) -> dict[str, Any]:
+        """As a lake remembers it: of rounds, which may be thousands, their number."""
+        return self.to_dict() | {"rounds": len(self.rounds)}
 
 
 class RefreshReport(_Table[ViewReport]):

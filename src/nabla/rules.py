@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
+from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
@@ -11,7 +13,7 @@ from pyspark.sql import DataFrame
 from nabla.algebra.clock import Instant, Moments
 from nabla.algebra.expressions import quote
 from nabla.algebra.nodes import Constant, Node
-from nabla.building import build
+from nabla.building import build, outdated
 from nabla.datalog import magic
 from nabla.datalog.functions import UnknownType
 from nabla.datalog.program import Program
@@ -19,10 +21,12 @@ from nabla.datalog.propagate import show
 from nabla.datalog.stored import StoredRules, new_rules
 from nabla.declared import columns_of
 from nabla.engine import types
+from nabla.engine.driver_rounds import DriverRounds, Unsuited, suits
 from nabla.engine.execute import Execution
 from nabla.engine.frames import Sessions, Workspace
 from nabla.engine.relations import Relations
-from nabla.engine.rounds import Held, Rounds, run_group
+from nabla.engine.results import Rows
+from nabla.engine.rounds import Rounds, run_group, sized
 from nabla.errors import NablaError
 from nabla.planner.choose import LARGE_CHANGE
 from nabla.planner.steps import Plan, Size
@@ -35,54 +39,93 @@ if TYPE_CHECKING:
     from nabla.lake import Lake
 
 
-def create_rules(lake: Lake, name: str, text: str) -> RefreshReport:
-    """Reads a program over the lake's tables and views, and builds a view for each of its predicates."""
+def create_rules(lake: Lake, name: str, text: str, rebuild: bool = False) -> RefreshReport:
+    """Reads a program over the lake's tables and views, and builds a view for each of its predicates: all, or none."""
     state = lake._log.state()
-    if programs(state).get(name) is not None:
-        raise NablaError(
-            "NABLA_EXISTS", f'there are rules "{name}" already', place=f"lake {lake.path}", remedy="Drop them first."
-        )
-    tables = {n: _columns(lake, e) for n, e in state.entries.items()}
+    known = programs(state).get(name)
+    before = set(known.program.stored) if known else set()
+    tables = {n: _columns(lake, e) for n, e in state.entries.items() if n not in before}
     rules = new_rules(name, text, tables, lambda sql, columns: _type_of(lake, sql, columns))
     program = rules.program
+    if known is not None and not rebuild:
+        raise _exists(lake, known, program)
+    _refuse_circles(state, rules)
+    given = replace(state, entries=state.changed(dict.fromkeys(before)))
     for predicate in program.stored:
-        if predicate in program.predicates:
-            lake._declared(state).check_new(predicate)
-    made: list[str] = []
+        lake._declared(given).check_new(predicate)
+    _refuse_use(state, name, before - set(program.stored), besides=before)
+    now = given
     reports: dict[str, ViewReport] = {}
     try:
         for unit in _units(program):
-            views = {p: _view(rules, p) for p in unit}
-            built = build(lake, views)
-            state = lake._log.state()
-            entries: dict[str, Entry | None] = {p: entry for p, (entry, _) in built.items()}
-            info = {p: report.to_dict() for p, (_, report) in built.items()}
-            lake._log.commit(entries, state, "create rules", info, reads=views[unit[0]].sources)
-            made += unit
+            built = build(lake, {p: _view(rules, p) for p in unit}, now)
+            now = replace(now, entries=now.changed({p: entry for p, (entry, _) in built.items()}))
             reports |= {p: report for p, (_, report) in built.items()}
-    except BaseException as error:
-        for predicate in reversed(made):
-            lake._log.commit({predicate: None}, lake._log.state(), "undo rules")
-        if isinstance(error, PySparkException):
-            raise lake._translated(error, f'rules "{name}"') from None
-        raise
+    except PySparkException as error:
+        raise lake._translated(error, f'rules "{name}"') from None
+    changes = {**dict.fromkeys(before), **outdated(given, before), **{p: now.entries[p] for p in reports}}
+    info = {p: report.brief() for p, report in reports.items()}
+    lake._log.commit(changes, state, "create rules", info, reads=program.tables.keys())
     return RefreshReport(reports)
+
+
+def _exists(lake: Lake, known: StoredRules, program: Program) -> NablaError:
+    if _meaning(known.program) != _meaning(program):
+        return NablaError(
+            "NABLA_DEFINITION_CHANGED",
+            f'the rules "{known.name}" exist with another definition',
+            place=f"lake {lake.path}",
+            remedy="Pass rebuild=True to replace them and compute them anew.",
+        )
+    return NablaError(
+        "NABLA_EXISTS",
+        f'there are rules "{known.name}" already',
+        place=f"lake {lake.path}",
+        remedy="Drop them first, or pass rebuild=True to build them anew.",
+    )
+
+
+def _meaning(program: Program) -> tuple[object, ...]:
+    """What comments and layout do not change."""
+    return tuple(map(str, program.clauses)), tuple(program.columns(p) for p in program.stored)
+
+
+def _refuse_circles(state: LakeState, rules: StoredRules) -> None:
+    """Rules that are replaced may not read a view that reads their own predicates."""
+    own, waiting = set(rules.program.stored), list(rules.program.tables)
+    seen: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name in own:
+            raise NablaError(
+                "NABLA_CYCLE",
+                f'"{name}" would depend on itself',
+                place=f'rules "{rules.name}"',
+                remedy="Define all that depends on each other in the same rules.",
+            )
+        if name not in seen:
+            seen.add(name)
+            waiting += state.entries[name].facts.get("sources", {})
 
 
 def drop_rules(lake: Lake, name: str) -> None:
     state = lake._log.state()
-    rules = find(lake, name, state)
-    own = set(rules.program.stored)
+    own = set(find(lake, name, state).program.stored)
+    _refuse_use(state, name, own, besides=own)
+    lake._log.commit(dict.fromkeys(own), state, "drop rules")
+
+
+def _refuse_use(state: LakeState, name: str, predicates: Set[str], besides: Set[str]) -> None:
+    """Predicates that are to go must not be read by others."""
     for other, entry in state.entries.items():
-        used = own & entry.facts.get("sources", {}).keys()
-        if used and other not in own:
+        used = predicates & entry.facts.get("sources", {}).keys()
+        if used and other not in besides:
             raise NablaError(
                 "NABLA_IN_USE",
                 f'"{min(used)}" is read by {other}',
                 place=f'rules "{name}"',
                 remedy="Drop that first.",
             )
-    lake._log.commit(dict.fromkeys(own), state, "drop rules")
 
 
 def ask(lake: Lake, question: str) -> DataFrame:
@@ -106,22 +149,31 @@ def ask(lake: Lake, question: str) -> DataFrame:
     workspace = Workspace(lake._engine(size), lake._log.new_staging())
     plan = Plan(predicate, "full", "asked", (), size=size)
     sessions = Sessions(lambda size: workspace, lake._shared)
-    rounds = Rounds(Execution(sessions, Relations(read, {}, Moments(now, now)), plan, schema))
-    answer: Held = magic.ask(program, question, rounds)
-    frame = rounds.whole(answer, schema).frame(lake._home)
+    execution = Execution(sessions, Relations(read, {}, Moments(now, now)), plan, schema)
+    frame = _answer(program, question, execution).frame(lake._home)
     return frame.toDF(*(c.name for c in program.columns(predicate)))
 
 
+def _answer(program: Program, question: str, execution: Execution) -> Rows:
+    """On the driver if it is small and plain, else on Spark."""
+    if suits(execution):
+        with suppress(Unsuited):
+            driver = DriverRounds(execution)
+            return driver.whole(magic.ask(program, question, driver), execution.schema)
+    rounds = Rounds(execution)
+    return rounds.whole(magic.ask(program, question, rounds), execution.schema)
+
+
 def evaluated(lake: Lake, workspace: Workspace, view: View, entry: Entry, state: LakeState) -> DataFrame:
-    """A recursive view computed from scratch, from the versions that it reflects."""
+    """A recursive view computed from scratch by Spark, from the versions that it reflects."""
     assert view.rules is not None
     sources = {n: make_source(lake, n, state, v, v) for n, v in entry.facts["sources"].items()}
     now = Instant.now(lake._zone)
-    plan = Plan(view.name, "full", "verified", (), size="small")
+    plan = sized(Plan(view.name, "full", "verified", ()), sources.values())
     sessions = Sessions(lambda size: workspace, lambda size: workspace)
     execution = Execution(sessions, Relations(sources, {}, Moments(now, now)), plan, view.schema)
     schemas = {p: load_view(p, state.entries[p].definition).schema for p in view.group}
-    result = run_group(view.rules.program.group(view.name), schemas, execution)[view.name]
+    result = run_group(view.rules.program.group(view.name), schemas, execution, only_spark=True)[view.name]
     assert result.whole is not None
     return result.whole.frame(workspace)
 

@@ -11,12 +11,15 @@ import pyarrow.compute as pc
 from nabla.algebra.clock import Moments, stored_instant
 from nabla.algebra.nodes import At, Scan
 from nabla.algebra.sql import to_sql
+from nabla.building import LOST
 from nabla.engine import types
-from nabla.engine.frames import Workspace
+from nabla.engine.frames import Workspace, engine_session
 from nabla.engine.sources import snapshot_frame
-from nabla.errors import Mismatch
+from nabla.errors import Mismatch, NablaError
+from nabla.planner.choose import TINY_TABLES
+from nabla.planner.steps import Size
 from nabla.rules import evaluated
-from nabla.sources import make_source
+from nabla.sources import current_source, make_source
 from nabla.storage.bags import N
 from nabla.storage.catalog import Entry, LakeState
 from nabla.views import View, load_view
@@ -33,13 +36,26 @@ TOLERANCE = 1e-9
 
 def verify(lake: Lake, entry: Entry, state: LakeState) -> None:
     view = load_view(entry.name, entry.definition)
-    with Workspace(lake._spark.newSession(), lake._log.new_staging()) as workspace:
+    if again := [source for source, version in entry.facts["sources"].items() if version == LOST]:
+        raise NablaError(
+            "NABLA_VERSION_GONE",
+            f"it reflects {', '.join(again)} as it was before it was built again",
+            place=f'view "{view.name}"',
+            remedy="Refresh it first.",
+        )
+    with Workspace(engine_session(lake._spark, _size(lake, entry, state)), lake._log.new_staging()) as workspace:
         expected = _recomputed(lake, workspace, view, entry, state)
         part = entry.parts["data"]
         found = snapshot_frame(workspace, lake._log.table(part).snapshot(part.version), view.schema.names)
         differences = _difference(found, expected, view)
     if differences.num_rows:
         _compare_roughly(view, *(_copies(differences, sign) for sign in (1, -1)))
+
+
+def _size(lake: Lake, entry: Entry, state: LakeState) -> Size:
+    read = [entry, *(state.entries[source] for source in entry.facts["sources"])]
+    rows = sum(current_source(lake, e.name, state).after.rows for e in read)
+    return "tiny" if rows < TINY_TABLES else "large"
 
 
 def _difference(found: DataFrame, expected: DataFrame, view: View) -> pa.Table:

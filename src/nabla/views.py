@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql.types import StructField, StructType
 
 from nabla.algebra.clock import functions
-from nabla.algebra.nodes import Node, Opaque, Scan
+from nabla.algebra.nodes import Node, Opaque, Recursion, Scan
 from nabla.algebra.stored import load_plan, to_data
 from nabla.calculus.obstacles import Obstacle, expressions, obstacles
 from nabla.calculus.stages import Staged, cut
@@ -123,7 +123,8 @@ class View:
                 found[node.table] = None
             elif isinstance(node, Opaque):
                 found |= dict.fromkeys(node.tables)
-        return tuple(found)
+        own = {node.table for node in self.plan.walk() if isinstance(node, Recursion)}
+        return tuple(name for name in found if name not in own)
 
     @property
     def opaque(self) -> bool:

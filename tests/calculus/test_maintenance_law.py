@@ -43,7 +43,8 @@ def test_every_rule_is_its_law_and_fires() -> None:
         old = evaluate(reading(scenario.plan, At.OLD), scenario.database)
         assert found == added(new, negated(old)), f"seed {seed}"
         fired.update(law.name for law in map(law_of, scenario.plan.walk()) if law)
-    assert set(LAWS) - set(fired) <= {"negate", "select_by_clock"}, "a rule that no random plan used"
+    elsewhere = {"negate", "select_by_clock", "recursion"}  # which have tests of their own
+    assert set(LAWS) - set(fired) <= elsewhere, "a rule that no random plan used"
 
 
 def test_reordering_joins_changes_nothing_but_the_order() -> None:

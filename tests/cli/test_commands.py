@@ -195,3 +195,36 @@ def test_a_wrong_definition_is_said_with_its_place(shop: Path, file: str, text: 
     (shop / "transformations" / file).write_text(text)
     message = fails("run").replace("\n", " ")
     assert all(part in message for part in expected), message
+
+
+def test_rules_in_a_project_are_kept_and_rebuilt(shop: Path) -> None:
+    rules = shop / "transformations/graph.rules"
+    rules.write_text("""
+        buys(C, O) :- orders(id: O, customer: C), strong(C).
+        strong(C) :- customers(id: C, region: R), strong_regions(region: R).
+    """)
+    (shop / "transformations/more.sql").write_text(
+        "CREATE MATERIALIZED VIEW buyers AS SELECT c, COUNT(*) AS n FROM buys GROUP BY c"
+    )
+    first = ok("run")
+    assert {view["name"] for view in first["built"]} >= {"strong", "buys", "buyers"}
+    again = ok("run")
+    assert again["built"] == []
+    assert again["strangers"] == []
+
+    rules.write_text(rules.read_text() + "% a comment")
+    assert ok("run")["built"] == []
+    text = rules.read_text().replace("orders(id: O", "orders(amount: A, id: O")
+    rules.write_text(text.replace("strong(C).\n", "strong(C), A > 900.\n", 1))
+    message = fails("run")
+    assert "NABLA_DEFINITION_CHANGED" in message
+    assert "graph.rules" in message
+    result = ok("run", "--rebuild")
+    assert {(view["name"], view["mode"]) for view in result["built"]} == {("strong", "rebuild"), ("buys", "rebuild")}
+    assert result["refreshed"]["buyers"]["mode"] == "full"
+    ok("verify")
+
+    rules.write_text("buys(C, O) :- nothing(C, O).")
+    message = fails("run", "--rebuild")
+    assert "NABLA_RULES_UNKNOWN" in message
+    assert "graph.rules, line 1, column 15" in message

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from nabla.cli.main import app
 from nabla.frontend.pipelines import load_project
 
-COMMANDS = ["init", "run", "refresh", "status", "explain", "changes", "verify", "sql", "demo", "vacuum"]
+COMMANDS = ["init", "run", "refresh", "status", "explain", "changes", "verify", "sql", "demo", "vacuum", "watch"]
 runner = CliRunner()
 
 

@@ -274,5 +274,35 @@ def test_files_of_other_kinds_are_refused(tmp_path: Path) -> None:
     (tmp_path / "transformations").mkdir()
     (tmp_path / "transformations" / "notes.txt").write_text("x")
     (tmp_path / "spark-pipeline.yml").write_text(SPEC)
-    with pytest.raises(NablaError, match=r"\.sql nor \.py"):
+    with pytest.raises(NablaError, match=r"\.sql, \.py and \.rules"):
         load_project(tmp_path)
+
+
+def test_a_file_of_rules_defines_its_predicates(tmp_path: Path) -> None:
+    shop = project(
+        tmp_path,
+        graph_rules="""
+            % reachability
+            path(X, Y) :- edge(X, Y).
+            path(X, Y) :- edge(X, Z), path(Z, Y).
+            far(X) :- path(X, _), not edge(X, _).
+        """,
+    )
+    (graph,) = shop.definitions
+    assert (graph.name, graph.kind, graph.place) == ("graph", "rules", "transformations/graph.rules, line 3")
+    assert graph.views == ("path", "far")
+
+
+def test_faults_of_rules_are_placed_in_their_file(tmp_path: Path) -> None:
+    error = refused(tmp_path, "NABLA_RULES_SYNTAX", graph_rules="path(X, Y) :- edge(X Y).")
+    assert error.place == "transformations/graph.rules, line 1, column 22"
+
+
+def test_a_predicate_and_a_view_cannot_share_a_name(tmp_path: Path) -> None:
+    error = refused(
+        tmp_path,
+        "NABLA_DUPLICATE_NAME",
+        a_sql="CREATE MATERIALIZED VIEW path AS SELECT 1 AS one",
+        graph_rules="path(X, Y) :- edge(X, Y).",
+    )
+    assert error.place == "transformations/a.sql, line 1; transformations/graph.rules, line 1"

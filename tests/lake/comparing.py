@@ -34,7 +34,10 @@ def feed(lake: Lake, view: str, since: int) -> tuple[Bag, Bag]:
     """(inserted, deleted) of all refreshes after a version."""
     rows = lake.changes(view, since=since)
     columns = [f"`{c}`" for c in rows.columns if c not in ("_change_type", "_version", "_timestamp")]
-    return tuple(bag(rows.where(f"_change_type = '{kind}'").select(*columns)) for kind in ("insert", "delete"))  # type: ignore[return-value]
+    inserted, deleted = Bag(), Bag()
+    for (*row, kind), n in bag(rows.select(*columns, "_change_type")).items():
+        (inserted if kind == "insert" else deleted)[tuple(row)] += n
+    return inserted, deleted
 
 
 def refreshed(lake: Lake, *views: str, mode: str = "incremental") -> Any:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 import pytest
 from comparing import refreshed
 
 from nabla.engine import lookup
+from nabla.engine.matching import Matching
 from nabla.lake import Lake
 from nabla.storage.key_counts import countable, key_counts, make_key_counts
+from nabla.storage.table import Snapshot
 
 pytestmark = pytest.mark.spark
 
@@ -29,13 +33,15 @@ def shop(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:
 def looked_up(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many values each look-up in a table had."""
     asked: list[int] = []
-    plain = lookup.matching
+    plain = Matching.rows
 
-    def counting(snapshot: object, key: str, values: pa.Array, columns: list[str]) -> object:
+    def counting(
+        self: Matching, snapshot: Snapshot, key: str, values: pa.Array, columns: Sequence[str]
+    ) -> pa.Table | None:
         asked.append(len(values))
-        return plain(snapshot, key, values, columns)  # type: ignore[arg-type]
+        return plain(self, snapshot, key, values, columns)
 
-    monkeypatch.setattr(lookup, "matching", counting)
+    monkeypatch.setattr(Matching, "rows", counting)
     return asked
 
 

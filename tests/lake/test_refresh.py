@@ -242,3 +242,14 @@ def test_everything_shows_itself(shop: Lake) -> None:
     assert shop._repr_html_()
     assert [e.version for e in shop.history("revenue")] == [1, 0]
     assert "change table" in str(shop.explain("revenue"))
+
+
+def test_a_view_over_one_that_was_built_again_is_recomputed(shop: Lake) -> None:
+    shop.create_view("a", "SELECT id FROM orders WHERE amount > 5")
+    shop.create_view("b", "SELECT COUNT(*) AS n FROM a")
+    before = bag(shop.read("b"))
+    shop.create_view("a", "SELECT id FROM orders WHERE amount > 1000000", rebuild=True)
+    assert shop.status()["b"].stale
+    report = refreshed(shop, "b")
+    assert report["b"].mode == "full"
+    assert bag(shop.read("b")) != before

@@ -1,9 +1,9 @@
 """Scalar expressions: Spark SQL text over uniquely named columns.
 
-Spark is the only evaluator of expressions, so Nabla never models them: it needs to know which columns a text reads, what
-type it has, whether it is deterministic, and, for a conjunct of a join, whether it equates something of one side with
-something of the other. Columns are written in backticks and every column of a query has a name of its own
-(`amount#12`), so that substitution is replacement of tokens.
+Expressions are Spark's, so Nabla does not model them: it needs to know which columns a text reads, what type it has,
+whether it is deterministic, and, for a conjunct of a join, whether it equates something of one side with something of
+the other. (Plain ones are evaluated in Python too, by the specification: see `evaluator`.) Columns are written in
+backticks and every column of a query has a name of its own (`amount#12`), so that substitution is replacement of tokens.
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ from nabla.algebra.nodes import (
     Node,
     Opaque,
     Project,
+    Recursion,
     Scan,
     TopK,
     UnionAll,
@@ -232,5 +233,6 @@ _WRITINGS: dict[type, Callable[..., Formula]] = {
     ExceptAll: lambda w, n: w.make("∸", (), w.write(n.left), w.write(n.right)),
     IntersectAll: lambda w, n: w.make("∩", (), w.write(n.left), w.write(n.right)),
     Generate: lambda w, n: w.make("μ", (w.words(n.generator.sql),), w.write(n.input)),
+    Recursion: lambda w, n: w.make("↻", (n.table,), w.make(SUM, (), w.write(n.start), w.write(n.step))),
     Opaque: lambda w, n: w.make("query"),
 }

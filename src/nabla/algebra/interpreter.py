@@ -19,6 +19,7 @@ from nabla.algebra.evaluator import (
     CannotEvaluate,
     Row,
     Slot,
+    SparkWouldFail,
     compile_aggregate,
     compile_expression,
     compile_generator,
@@ -42,6 +43,7 @@ from nabla.algebra.nodes import (
     Node,
     Opaque,
     Project,
+    Recursion,
     Scan,
     TopK,
     UnionAll,
@@ -134,6 +136,11 @@ class Run:
             result = self._results[id(node)] = evaluation(node, self)
         return result
 
+    def pairs(self, node: Join, left: Bag, right: Bag) -> Iterator[tuple[Row, Row]]:
+        """The rows of both sides that a join's condition pairs."""
+        matches = all_true(node.on, node.left.columns + node.right.columns)
+        return ((s, t) for s in left for t in right if matches(s + t))
+
 
 Evaluation: TypeAlias = Callable[[Any, Run], Bag]
 _AnyEvaluation = TypeVar("_AnyEvaluation", bound=Evaluation)
@@ -153,7 +160,7 @@ def _layout(columns: tuple[Column, ...]) -> dict[str, Slot]:
     return {column.name: Slot(i, parse_type(column.type)) for i, column in enumerate(columns)}
 
 
-def _all_true(conjuncts: tuple[Expr, ...], columns: tuple[Column, ...]) -> Callable[[Row], bool]:
+def all_true(conjuncts: tuple[Expr, ...], columns: tuple[Column, ...]) -> Callable[[Row], bool]:
     layout = _layout(columns)
     tests = [compile_expression(conjunct.sql, layout).get for conjunct in conjuncts]
     if len(tests) == 1:
@@ -209,7 +216,7 @@ def _opaque(node: Opaque, run: Run) -> Bag:
 @evaluates(Filter)
 def _filter(node: Filter, run: Run) -> Bag:
     conjuncts = tuple(replace(c, sql=run.database.moments.bound(c.sql)) for c in node.conjuncts)
-    passes = _all_true(conjuncts, node.input.columns)
+    passes = all_true(conjuncts, node.input.columns)
     return Counter({row: n for row, n in run(node.input).items() if passes(row)})
 
 
@@ -256,56 +263,57 @@ def _unweigh(node: Unweigh, run: Run) -> Bag:
 # Joins
 
 
+Pairs: TypeAlias = list[tuple[Row, Row]]
+
+
 @evaluates(Join)
 def _join(node: Join, run: Run) -> Bag:
-    return _JOINS[node.kind](node, run(node.left), run(node.right))
+    left, right = run(node.left), run(node.right)
+    return _JOINS[node.kind](node, left, right, list(run.pairs(node, left, right)))
 
 
-def _pairs(node: Join, left: Bag, right: Bag) -> Iterator[tuple[Row, Row]]:
-    matches = _all_true(node.on, node.left.columns + node.right.columns)
-    return ((s, t) for s in left for t in right if matches(s + t))
+def _inner(node: Join, left: Bag, right: Bag, pairs: Pairs) -> Bag:
+    return bag_of((s + t, left[s] * right[t]) for s, t in pairs)
 
 
-def _inner(node: Join, left: Bag, right: Bag) -> Bag:
-    return bag_of((s + t, left[s] * right[t]) for s, t in _pairs(node, left, right))
-
-
-def _semi(node: Join, left: Bag, right: Bag) -> Bag:
+def _semi(node: Join, left: Bag, right: Bag, pairs: Pairs) -> Bag:
     """A match is a row of the right side with any weight but zero, which is what a restriction to a change needs."""
-    matched = {s for s, _ in _pairs(node, left, right)}
+    matched = {s for s, _ in pairs}
     return Counter({s: n for s, n in left.items() if s in matched})
 
 
-def _anti(node: Join, left: Bag, right: Bag) -> Bag:
-    matched = {s for s, _ in _pairs(node, left, right)}
+def _anti(node: Join, left: Bag, right: Bag, pairs: Pairs) -> Bag:
+    matched = {s for s, _ in pairs}
     return Counter({s: n for s, n in left.items() if s not in matched})
 
 
-def _unmatched_right(node: Join, left: Bag, right: Bag) -> Bag:
-    matched = {t for _, t in _pairs(node, left, right)}
+def _unmatched_right(right: Bag, pairs: Pairs) -> Bag:
+    matched = {t for _, t in pairs}
     return Counter({t: n for t, n in right.items() if t not in matched})
 
 
-def _left_outer(node: Join, left: Bag, right: Bag) -> Bag:
+def _left_outer(node: Join, left: Bag, right: Bag, pairs: Pairs) -> Bag:
     """S ⟕ T = (S ⋈ T) + (S ▷ T) × null, linear in S; T must be a bag, since matching is not linear."""
     padding = (None,) * len(node.right.columns)
-    unmatched = _anti(node, left, _ordinary(right, node))
-    return added(_inner(node, left, right), Counter({s + padding: n for s, n in unmatched.items()}))
+    unmatched = _anti(node, left, _ordinary(right, node), pairs)
+    return added(_inner(node, left, right, pairs), Counter({s + padding: n for s, n in unmatched.items()}))
 
 
-def _right_outer(node: Join, left: Bag, right: Bag) -> Bag:
+def _right_outer(node: Join, left: Bag, right: Bag, pairs: Pairs) -> Bag:
     padding = (None,) * len(node.left.columns)
-    unmatched = _unmatched_right(node, _ordinary(left, node), right)
-    return added(_inner(node, left, right), Counter({padding + t: n for t, n in unmatched.items()}))
+    _ordinary(left, node)
+    unmatched = _unmatched_right(right, pairs)
+    return added(_inner(node, left, right, pairs), Counter({padding + t: n for t, n in unmatched.items()}))
 
 
-def _full_outer(node: Join, left: Bag, right: Bag) -> Bag:
+def _full_outer(node: Join, left: Bag, right: Bag, pairs: Pairs) -> Bag:
     padding = (None,) * len(node.left.columns)
-    unmatched = _unmatched_right(node, _ordinary(left, node), right)
-    return added(_left_outer(node, left, right), Counter({padding + t: n for t, n in unmatched.items()}))
+    _ordinary(left, node)
+    unmatched = _unmatched_right(right, pairs)
+    return added(_left_outer(node, left, right, pairs), Counter({padding + t: n for t, n in unmatched.items()}))
 
 
-_JOINS: Mapping[str, Callable[[Join, Bag, Bag], Bag]] = {
+_JOINS: Mapping[str, Callable[[Join, Bag, Bag, Pairs], Bag]] = {
     "inner": _inner,
     "left": _left_outer,
     "right": _right_outer,
@@ -313,6 +321,28 @@ _JOINS: Mapping[str, Callable[[Join, Bag, Bag], Bag]] = {
     "semi": _semi,
     "anti": _anti,
 }
+
+
+# Recursion
+
+
+@evaluates(Recursion)
+def _recursion(node: Recursion, run: Run) -> Bag:
+    level, result = _ordinary(run(node.start), node), Counter[Row]()
+    number = 0
+    while level:
+        result = added(result, level)
+        if 0 <= node.most_levels <= number or 0 <= node.most_rows <= result.total():
+            raise SparkWouldFail(f"more than {node.most_levels} levels or {node.most_rows} rows")
+        number += 1
+        level = evaluate(node.step, _at_level(run.database, node, level))
+    return result
+
+
+def _at_level(database: Database, node: Recursion, level: Bag) -> Database:
+    fields = {**database.fields, node.table: tuple(f"c{i}" for i in range(len(node.output)))}
+    before, after = ({**tables, node.table: level} for tables in (database.before, database.after))
+    return replace(database, fields=fields, before=before, after=after)
 
 
 # Operators of bags: a negative weight has no meaning here

@@ -390,6 +390,39 @@ class Generate(Node):
 
 
 @dataclass(frozen=True)
+class Recursion(Node):
+    """WITH RECURSIVE … UNION ALL: the rows of `start`, the rows that `step` makes of them, those that it makes of these,
+    and so on until there are none: level by level. `step` scans the level before under the name `table`, by the fields
+    c0, c1 …; by position like a union. More levels than `most_levels`, or `most_rows` rows, Spark refuses (-1: never)."""
+
+    start: Node
+    step: Node
+    table: str
+    output: tuple[Column, ...]
+    most_levels: int = -1
+    most_rows: int = -1
+
+    def __post_init__(self) -> None:
+        for part in (self.start, self.step):
+            if len(part.columns) != len(self.output):
+                raise MalformedPlan(f"Recursion of {len(self.output)} columns has a part of {len(part.columns)}")
+        for node in self.step.walk():
+            if isinstance(node, Distinct | Aggregate | Window | TopK) and self.reads_itself(node):
+                raise MalformedPlan(
+                    f"{type(node).__name__} groups rows of its own recursion: state would have to be kept for every level"
+                )
+        self._check_distinct_names()
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        return self.output
+
+    def reads_itself(self, node: Node) -> bool:
+        """Whether a part of the step depends on the level before."""
+        return any(isinstance(n, Scan) and n.table == self.table for n in node.walk())
+
+
+@dataclass(frozen=True)
 class Opaque(Node):
     """A query kept as Spark SQL because Nabla has no algebra for it: it can be run, not propagated. `why` names the
     operator and the place; `tables` are the names that the text reads."""

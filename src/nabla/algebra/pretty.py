@@ -21,6 +21,7 @@ from nabla.algebra.nodes import (
     Node,
     Opaque,
     Project,
+    Recursion,
     Scan,
     TopK,
     UnionAll,
@@ -73,6 +74,7 @@ _HEADS: dict[type, Callable[..., str]] = {
     ExceptAll: lambda w, n: "except all",
     IntersectAll: lambda w, n: "intersect all",
     Generate: lambda w, n: f"generate {w.words(n.generator.sql)} → {_labels(n.output)}",
+    Recursion: lambda w, n: f"recursion {n.table}, level by level ({_labels(n.output)})",
     Opaque: lambda w, n: f"query {n.sql}",
 }
 

@@ -27,6 +27,7 @@ from nabla.algebra.nodes import (
     Node,
     Opaque,
     Project,
+    Recursion,
     Scan,
     TopK,
     UnionAll,
@@ -78,6 +79,7 @@ class _Printer:
         self.stem = stem
         self.uses: Counter[int] = Counter()
         self.shared: dict[int, tuple[str, str]] = {}
+        self.levels: dict[str, str] = {}
         self.lowerings: dict[type, Callable[..., str]] = {
             Scan: self.scan,
             Constant: self.constant,
@@ -96,6 +98,7 @@ class _Printer:
             ExceptAll: self.except_all,
             IntersectAll: self.intersect_all,
             Generate: self.generate,
+            Recursion: self.recursion,
             Opaque: self.opaque,
         }
 
@@ -130,7 +133,7 @@ class _Printer:
 
     def scan(self, node: Scan) -> str:
         columns = ", ".join(f"{quote(f)} AS {quote(c.name)}" for f, c in zip(node.fields, node.output, strict=True))
-        return _select(node, columns, f"FROM {self.relation(node)}")
+        return _select(node, columns, f"FROM {self.levels.get(node.table) or self.relation(node)}")
 
     def constant(self, node: Constant) -> str:
         if not node.rows:
@@ -231,6 +234,16 @@ class _Printer:
         output = f" AS {_list(node.output)}" if node.output else ""
         view = f"LATERAL VIEW {outer}{node.generator.sql} g{output}"
         return _select(node, _list(node.columns), f"FROM {self.source(node.input, 's')} {view}")
+
+    def recursion(self, node: Recursion) -> str:
+        name, columns = f"levels{len(self.levels)}", [f"c{i}" for i in range(len(node.output))]
+        # Nothing of the step may be shared with what is outside of it.
+        inner = _Printer(self.relation, self.hint, lambda node: "")
+        inner.levels = {**self.levels, node.table: name}
+        most = f" MAX RECURSION LEVEL {node.most_levels}" if node.most_levels >= 0 else ""
+        outputs = ", ".join(f"{c} AS {quote(o.name)}" for c, o in zip(columns, node.output, strict=True))
+        parts = " UNION ALL ".join(f"SELECT * FROM ({inner.lower(part)})" for part in (node.start, node.step))
+        return f"WITH RECURSIVE {name}({', '.join(columns)}){most} AS ({parts}) SELECT {outputs} FROM {name}"
 
     def opaque(self, node: Opaque) -> str:
         columns = ", ".join(quote(c.name) for c in node.output)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nabla.algebra.nodes import Aggregate, Distinct, Node, TopK, Window
+from nabla.algebra.nodes import Aggregate, Distinct, Node, Recursion, TopK, Window
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,14 @@ FIRST_ROWS = Method(
     (TopK,),
 )
 
-METHODS = (CHANGE_TABLE, AFFECTED_GROUPS, AFFECTED_PARTITIONS, ONE_PARTITION, FIRST_ROWS)
-GROUPING: tuple[type[Node], ...] = (Distinct, Aggregate, Window, TopK)
+LEVELS = Method(
+    "levels",
+    "L = Σ Lᵢ; dL₀ = dA, dLᵢ₊₁ = Q(Lᵢ)₁ − Q(Lᵢ)₀",
+    "each level is a query over the one before, and changes as such",
+    "its rows with their levels",
+    (Recursion,),
+)
+
+METHODS = (CHANGE_TABLE, AFFECTED_GROUPS, AFFECTED_PARTITIONS, ONE_PARTITION, FIRST_ROWS, LEVELS)
+GROUPING: tuple[type[Node], ...] = (Distinct, Aggregate, Window, TopK, Recursion)
 """The operators that become stages."""

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from nabla.algebra.clock import functions
+from nabla.algebra.clock import functions, reads_clock
 from nabla.algebra.expressions import Column, Expr, readable
 from nabla.algebra.nodes import (
     Aggregate,
@@ -23,6 +23,7 @@ from nabla.algebra.nodes import (
     Node,
     Opaque,
     Project,
+    Recursion,
     TopK,
     Window,
 )
@@ -107,6 +108,13 @@ def _of_node(node: Node) -> Iterator[Obstacle]:
                 place,
                 "Store the value in a table, or move it out of the view.",
             )
+    if isinstance(node, Recursion) and any(map(reads_clock, node.walk())):
+        yield Obstacle(
+            "NABLA_TIME_DEPENDENT",
+            "the recursion reads the clock, and every level may change with it",
+            "WITH RECURSIVE",
+            "Compare with the clock outside of the recursion.",
+        )
     for column in _joined_on(node):
         if not orderable(column.type):
             yield Obstacle(

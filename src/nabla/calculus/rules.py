@@ -20,6 +20,7 @@ from nabla.algebra.nodes import (
     Negate,
     Node,
     Project,
+    Recursion,
     Scan,
     TopK,
     UnionAll,
@@ -266,3 +267,13 @@ def except_all(q: ExceptAll, c: Derivation) -> Node | None:
 )
 def intersect_all(q: IntersectAll, c: Derivation) -> Node | None:
     return _by_rows(q, c)
+
+
+@rule(
+    Recursion,
+    law="d(↻ A Q) = (↻ A Q)₁ − (↻ A Q)₀, where (↻ A Q) = A + Q(A) + Q(Q(A)) + …",
+    source="level by level",
+    sql="WITH RECURSIVE … UNION ALL",
+)
+def recursion(q: Recursion, c: Derivation) -> Node | None:
+    return add(c.new(q), negative(c.old(q)))

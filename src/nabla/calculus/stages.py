@@ -27,6 +27,7 @@ from nabla.algebra.nodes import (
     Join,
     Node,
     Project,
+    Recursion,
     Scan,
     TopK,
     UnionAll,
@@ -34,8 +35,16 @@ from nabla.algebra.nodes import (
     Weigh,
     Window,
 )
-from nabla.calculus.delta import Derivation, add, keys_of, negative, primed
-from nabla.calculus.methods import AFFECTED_GROUPS, AFFECTED_PARTITIONS, CHANGE_TABLE, FIRST_ROWS, ONE_PARTITION, Method
+from nabla.calculus.delta import Derivation, add, keys_of, negative, primed, relations
+from nabla.calculus.methods import (
+    AFFECTED_GROUPS,
+    AFFECTED_PARTITIONS,
+    CHANGE_TABLE,
+    FIRST_ROWS,
+    LEVELS,
+    ONE_PARTITION,
+    Method,
+)
 from nabla.calculus.partials import Maintained, Partial, count_rows, maintained
 from nabla.calculus.restrict import on_columns, restrict
 
@@ -43,6 +52,7 @@ WEIGHT = Column("weight#", "bigint", False)
 COPIES = Column("copies#", "bigint", False)
 PLACE = Column("place#", "int", False)
 NEW = Column("new#", "int", False)
+LEVEL = Column("level#", "int", False)
 COPY = Column("copy#", "bigint", False)
 
 
@@ -76,6 +86,11 @@ class Stage:
     @property
     def source(self) -> Node:
         return self.node.inputs[0]
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The names of what it is computed from."""
+        return frozenset(relations(self.source))
 
     def initial(self, c: Derivation) -> Node:
         """The whole state, from the new state of what is below."""
@@ -111,7 +126,7 @@ class Stage:
     def rows(self, at: At) -> Node:
         """The stored state, each row as often as it counts."""
         summed = self._summed(at)
-        if self.how in (AFFECTED_PARTITIONS, ONE_PARTITION, FIRST_ROWS):  # rows of groups are all different
+        if self.how in (AFFECTED_PARTITIONS, ONE_PARTITION, FIRST_ROWS, LEVELS):  # rows of groups are all different
             repeated = Generate(summed, Expr(f"explode(sequence(1L, {COPIES.ref.sql}))", "bigint"), (COPY,))
             return Project(repeated, tuple(Named(c, c.ref) for c in self.state))
         return Project(summed, tuple(Named(c, c.ref) for c in self.state))
@@ -279,6 +294,25 @@ class TopRows(Stage):
         return Window(rows, (), (place,))
 
 
+@dataclass(frozen=True)
+class Levels(Stage):
+    """A recursion, level by level. The state has every row with the number of its level."""
+
+    @property
+    def recursion(self) -> Recursion:
+        assert isinstance(self.node, Recursion)
+        return self.node
+
+    @property
+    def reads(self) -> frozenset[str]:
+        of_step = frozenset(relations(self.recursion.step)) - {self.recursion.table}
+        return frozenset(relations(self.recursion.start)) | of_step
+
+    def step_moves(self, moved: frozenset[str]) -> bool:
+        """Whether the step itself changes, and not only what it starts from."""
+        return not moved.isdisjoint(relations(self.recursion.step))
+
+
 def _marked(rows: Node, flag: int) -> Node:
     mark = Named(NEW, Expr(str(flag), "int", False))
     return Project(rows, (*(Named(c, c.ref) for c in rows.columns), mark))
@@ -357,6 +391,8 @@ def _sortable(column: Column) -> Expr:
 
 
 def _stage(node: Node, table: str) -> Stage | None:
+    if isinstance(node, Recursion):
+        return Levels(table, node, (), LEVELS, (LEVEL, *node.columns))
     if isinstance(node, Distinct):
         return _stage(Aggregate(node.input, tuple(c.name for c in node.columns)), table)
     if isinstance(node, Aggregate):

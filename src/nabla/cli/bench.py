@@ -164,3 +164,24 @@ def small(as_json: JsonOption = False, debug: DebugOption = False) -> None:
         _say(str(layers))
     if as_json:
         print(json.dumps({"smallest": asdict(smallest), "layers": asdict(layers)}))  # noqa: T201
+
+
+@app.command()
+@reporting
+def rules(
+    edges: Annotated[int, typer.Option(min=1, help="Edges of the graph.")] = 100_000,
+    nodes: Annotated[int, typer.Option(min=2, help="Nodes that they are drawn between.")] = 105_000,
+    changed: Annotated[int, typer.Option(min=1, help="Edges that come, and as many that go, before a refresh.")] = 100,
+    turns: Annotated[int, typer.Option(min=1, help="Changes, one after the other; the median is shown.")] = 3,
+    seed: Annotated[int, typer.Option(help="Another seed is another graph.")] = 1,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Transitive closure over a random graph, refreshed and computed from scratch by the same engine."""
+    from nabla.bench.closure import Graph, transitive_closure
+
+    with _scratch() as folder:
+        outcome = transitive_closure(folder, Graph(nodes, edges, changed, seed), turns, _say)
+    _say(str(outcome))
+    if as_json:
+        print(json.dumps(outcome.to_json()))  # noqa: T201

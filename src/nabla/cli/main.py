@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nabla.cli import bench, show
+from nabla.cli.options import DebugOption, JsonOption, LakeOption, LimitOption, ModeOption, NamesArgument
 from nabla.cli.output import out, print_json, reporting, working
 from nabla.cli.places import locate
+from nabla.cli.watching import watch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -24,31 +26,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-Mode = Literal["auto", "incremental", "strict", "full"]
-
-LakeOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--lake",
-        help="The lake's folder, or a project's. Default: the lake or project that the current folder is in.",
-        show_default=False,
-    ),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on standard output, for programs.")]
-DebugOption = Annotated[bool, typer.Option("--debug", help="Show Python's traceback when something goes wrong.")]
-LimitOption = Annotated[int, typer.Option("--limit", min=1, help="Show at most this many rows.")]
-NamesArgument = Annotated[list[str] | None, typer.Argument(help="Views. Default: all.", show_default=False)]
-ModeOption = Annotated[
-    Mode | None,
-    typer.Option(
-        "--mode",
-        help="auto: the cheaper of incremental and full. incremental: from the change wherever there is a rule. "
-        "strict: fail where there is none. full: recompute.",
-        show_default=False,
-    ),
-]
 
 
 def _version(value: bool) -> None:
@@ -138,6 +115,9 @@ def refresh(
         print_json(reports)
     else:
         show.reports(reports)
+
+
+app.command()(watch)
 
 
 @app.command()

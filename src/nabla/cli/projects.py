@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 from nabla.cli.loading import load_query, load_table, reads_lake
 from nabla.errors import NablaError
 from nabla.frontend.pipeline_spec import Spec
-from nabla.frontend.pipelines import Element, load_project, python_error
+from nabla.frontend.pipelines import Element, in_file, load_project, python_error
 
 if TYPE_CHECKING:
     from nabla.lake import Lake
@@ -72,7 +72,7 @@ def run_project(folder: Path, lake: Lake, *, mode: Mode | None, rebuild: bool, t
     built = _Builder(lake, project.spec, mode, rebuild, tell).build(project.definitions)
     tell("Refreshing")
     reports = lake.refresh(mode=mode, progress=lambda report: tell(f"Refreshed {report.name}"))
-    known = {element.name.lower() for element in project.definitions}
+    known = {name.lower() for element in project.definitions for name in element.views}
     strangers = [name for name, status in lake.status().items() if status.kind == "view" and name.lower() not in known]
     return Run(project.name, project.lake, tables, built, dict(reports), tuple(strangers))
 
@@ -120,6 +120,9 @@ class _Builder:
 
     def _build_one(self, element: Element) -> None:
         self.tell(f"Building {element.name}")
+        if element.kind == "rules":
+            self._keep_rules(element, str(element.query))
+            return
         query = self._query(element)
         if element.kind == "temporary_view":
             frame = self.lake.sql(query) if isinstance(query, str) else query
@@ -132,6 +135,23 @@ class _Builder:
             if outside is None:
                 raise
             self._keep_table(element, outside, error)
+
+    def _keep_rules(self, element: Element, text: str) -> None:
+        start, mode = time.monotonic(), "build"
+        try:
+            reports = self.lake.create_rules(element.name, text)
+        except NablaError as error:
+            if error.code == "NABLA_EXISTS" and element.name in self.lake.rules():
+                return  # as the project defines them
+            if error.code != "NABLA_DEFINITION_CHANGED":
+                raise
+            if not self.rebuild:
+                self.changed.append(element)
+                return
+            mode = "rebuild"
+            reports = self.lake.create_rules(element.name, text, rebuild=True)
+        seconds = (time.monotonic() - start) / max(1, len(reports))
+        self.built += [Built(name, mode, "", r.inserted, r.deleted, seconds) for name, r in reports.items()]
 
     def _keep_view(self, element: Element, query: str | DataFrame) -> None:
         start = time.monotonic()
@@ -221,7 +241,8 @@ class _Builder:
 
     def _stuck(self, waiting: Sequence[Element], errors: Mapping[str, Exception]) -> NablaError:
         """What to say when every dataset that is left misses another: one that nobody defines, or each other."""
-        names = re.compile("|".join(rf"\b{re.escape(element.name)}\b" for element in waiting), re.IGNORECASE)
+        missing = [name for element in waiting for name in element.views]
+        names = re.compile("|".join(rf"\b{re.escape(name)}\b" for name in missing), re.IGNORECASE)
         for element in waiting:
             if not names.search(str(errors[element.name])):
                 return self._placed(errors[element.name], element)
@@ -234,6 +255,8 @@ class _Builder:
 
     def _placed(self, error: Exception, element: Element) -> NablaError:
         """The error with the file and line of the definition it is about."""
+        if isinstance(error, NablaError) and element.kind == "rules" and error.place.startswith("line "):
+            return in_file(error, element.file)
         if isinstance(error, NablaError):
             place = element.place if not error.place else f"{element.place}; {error.place}"
             placed = place if element.place not in error.place else error.place
@@ -255,7 +278,7 @@ def _listed(elements: Sequence[Element]) -> str:
 
 def _misses_a_table(error: Exception) -> bool:
     if isinstance(error, NablaError):
-        return error.code == "NABLA_UNKNOWN_TABLE"
+        return error.code in ("NABLA_UNKNOWN_TABLE", "NABLA_RULES_UNKNOWN")
     return isinstance(error, AnalysisException) and error.getCondition() == "TABLE_OR_VIEW_NOT_FOUND"
 
 

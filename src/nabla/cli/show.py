@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich import filesize
+from rich.markup import escape
 from rich.text import Text
 
 from nabla.cli.output import cell, mode_cell, out, print_json, table
@@ -37,7 +38,12 @@ def run(result: Run) -> None:
 
 
 def reports(found: Mapping[str, ViewReport]) -> None:
+    from nabla.datalog.fixpoint import summary
+
     _views([report_row(report) for report in found.values()])
+    for report in found.values():
+        if report.rounds:
+            out().print(f"[dim]{escape(report.name)}  {escape(summary(report.rounds))}[/]", soft_wrap=True)
 
 
 def report_row(report: ViewReport) -> Line:

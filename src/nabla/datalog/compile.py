@@ -21,13 +21,14 @@ from nabla.datalog.types import Typing, widened
 
 
 class Fresh:
-    """Column names that are unique in one plan."""
+    """Column names that are unique in one plan; `mark` keeps those of two parts of a plan apart."""
 
-    def __init__(self) -> None:
+    def __init__(self, mark: str = "#") -> None:
+        self._mark = mark
         self._numbers = count(1)
 
     def column(self, column: Column) -> Column:
-        return column.renamed(f"{column.name}#{next(self._numbers)}")
+        return column.renamed(f"{column.name}{self._mark}{next(self._numbers)}")
 
 
 Read: TypeAlias = Callable[[str, tuple[int, ...], Fresh], Node]

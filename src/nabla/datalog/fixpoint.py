@@ -13,7 +13,7 @@ After a change of the inputs, by over-deletion and rederivation (Gupta, Mumick, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
@@ -24,6 +24,7 @@ from nabla.errors import NablaError
 Relation = TypeVar("Relation")
 ROUNDS = 10_000
 """More rounds than this are taken for a program that does not end."""
+FEW_ROWS = 50_000
 
 
 class Backend(Protocol[Relation]):
@@ -54,6 +55,14 @@ class Round:
     def __str__(self) -> str:
         sizes = ", ".join(f"{name} {size:,}" for name, size in self.sizes.items())
         return f"{self.phase} round {self.number}: {sizes}"
+
+
+def summary(rounds: Iterable[Round]) -> str:
+    """How many rounds each phase took, and how many rows it found."""
+    phases: dict[str, list[int]] = {}
+    for turn in rounds:
+        phases.setdefault(turn.phase, []).append(sum(turn.sizes.values()))
+    return "; ".join(f"{phase}: {sum(sizes):,} rows in {len(sizes)} rounds" for phase, sizes in phases.items())
 
 
 @dataclass
@@ -143,18 +152,30 @@ class Fixpoint(Generic[Relation]):
 
     def _grow(self, phase: str, found: Mapping[str, Relation], present: Present) -> None:
         """Semi-naive iteration: what is new is added, and what follows from it is the next round."""
+        fresh = self._unknown(found, present)
         for number in range(1, self.bound + 1):
-            candidates = self._nonempty(found)
-            queries = {p: self.queries.fresh_rows(p, present) for p in candidates if present.has(p)}
-            candidates |= self.backend.evaluate(queries, self._with_derived(candidates))
-            fresh = self._nonempty(candidates)
             if not fresh:
                 return
             self._record(phase, number, fresh)
             self._advance(fresh, added)
             present = Present(present.stored, present.gone, present.added.union(fresh))
-            found = self.backend.evaluate(self.queries.step(present, fresh), self.made)
+            fresh = self._following(fresh, present)
         raise self._endless(phase)
+
+    def _following(self, fresh: Mapping[str, Relation], present: Present) -> dict[str, Relation]:
+        """What follows from the last round's rows and is not known. Where little is known, one query tells; of many rows
+        those are looked up that were derived."""
+        known = sum(self.backend.size(self.made[added(p)]) for p in present.added)
+        if not present.stored and known <= FEW_ROWS:
+            return self._nonempty(self.backend.evaluate(self.queries.step_beyond(present, fresh), self.made))
+        return self._unknown(self.backend.evaluate(self.queries.step(present, fresh), self.made), present)
+
+    def _unknown(self, found: Mapping[str, Relation], present: Present) -> dict[str, Relation]:
+        """Of what a round derived, the rows that do not stand already."""
+        candidates = self._nonempty(found)
+        queries = {p: self.queries.fresh_rows(p, present) for p in candidates if present.has(p)}
+        candidates |= self.backend.evaluate(queries, self._with_derived(candidates))
+        return self._nonempty(candidates)
 
     def _advance(self, fresh: Mapping[str, Relation], kept: Naming) -> None:
         """The new rows are kept, and are the frontier of the next round."""

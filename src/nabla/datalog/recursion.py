@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import chain
 from typing import Literal, TypeAlias
 
@@ -141,6 +141,20 @@ class Queries:
         names = frozenset(moved)
         return self._united(("step", names, present), self._from_frontiers(names), "new", present)
 
+    def step_beyond(self, present: Present, moved: Iterable[str]) -> dict[str, Node]:
+        """What `step` gives, less what stands already."""
+        names = frozenset(moved)
+        key = ("step beyond", names, present)
+        if key not in self._built:
+            self._built[key] = {p: self._beyond(p, node, present) for p, node in self.step(present, names).items()}
+        return self._built[key]
+
+    def _beyond(self, predicate: str, derived: Node, present: Present) -> Node:
+        if not present.has(predicate):
+            return derived
+        fresh, columns = Fresh("~"), self.group.columns(predicate)
+        return without(derived, present.rows(predicate, columns, tuple(range(len(columns))), fresh))
+
     def lost(self, made: Collection[str]) -> dict[str, Node]:
         """What had a derivation in the old state that the changes of the inputs took away."""
         names = self._changes(made)
@@ -158,12 +172,14 @@ class Queries:
         anew = self._from_changes(names, inserted, deleted)
         return self._united(("found", names, present), chain(again, anew), "new", present)
 
+    @cache  # noqa: B019  a group lives as long as its program, and asks for few
     def nothing(self, predicate: str) -> Node:
         return Constant(tuple(map(Fresh().column, self.group.columns(predicate))), ())
 
     def _changes(self, made: Collection[str]) -> frozenset[str]:
         return frozenset(c for n in self.group.inputs for c in (inserted(n), deleted(n)) if c in made)
 
+    @cache  # noqa: B019
     def fresh_rows(self, predicate: str, present: Present) -> Node:
         """What a round derived, less what stands already: looked up from the few rows, not from the many."""
         fresh, columns = Fresh(), self.group.columns(predicate)
@@ -173,6 +189,7 @@ class Queries:
         near = among(known, scan(derived(predicate), At.NEW, columns, every, fresh))
         return without(candidates, near)
 
+    @cache  # noqa: B019
     def less(self, name: str, other: str, predicate: str) -> Node:
         """The rows of one relation that another one does not have."""
         fresh, columns = Fresh(), self.group.columns(predicate)

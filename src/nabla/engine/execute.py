@@ -1,4 +1,4 @@
-"""Runs the steps of a plan on Spark and gives what is to be committed: the change of the view and of each state.
+"""Runs the steps of a plan and gives what is to be committed: the change of the view and of each state.
 
 Small results come back once as Arrow; large ones are written by Spark into the scratch folder and never pass the driver.
 Both are a `Rows`, so that what follows need not know which it was.
@@ -13,6 +13,7 @@ from itertools import count
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
 
@@ -26,14 +27,15 @@ from nabla.engine import types
 from nabla.engine.emptiness import is_nothing
 from nabla.engine.first_rows import first_rows
 from nabla.engine.frames import Sessions, Workspace, empty
+from nabla.engine.local import answer
 from nabla.engine.lookup import Lookup, Stored
 from nabla.engine.merge import finished, merged
 from nabla.engine.relations import Relations
 from nabla.engine.replacing import replaced
 from nabla.engine.results import Result, Rows, hidden_schema
 from nabla.planner.choose import TINY_TABLES
-from nabla.planner.steps import Build, Finish, Plan, Produce, Recompute, Replace, Settle, Size, Step, Touch
-from nabla.storage.bags import consolidate
+from nabla.planner.steps import Build, Finish, Iterate, Plan, Produce, Recompute, Replace, Settle, Size, Step, Touch
+from nabla.storage.bags import N, consolidate, counted
 
 _NUMBERS = count()
 
@@ -44,11 +46,9 @@ class Query:
 
     text: str
     size: Size
-    empty: bool = False
-    """Whether it is known to have no rows, so that it need not run."""
 
     def wrapped(self, around: str) -> Query:
-        return Query(around.format(self.text), self.size, self.empty)
+        return Query(around.format(self.text), self.size)
 
 
 Make = Callable[[Workspace], DataFrame]
@@ -78,17 +78,24 @@ class Execution:
 
     def rows_of(self, node: Node) -> Rows:
         """The rows of a query that is no step of the plan."""
-        return self._rows(self._query(node), hidden_schema(node.columns))
+        return self._answer(node, hidden_schema(node.columns))
 
     def view_rows(self, node: Node) -> pa.Table:
         """The rows of a query with the view's columns, on the driver."""
-        return self._rows(self._query(node), self.schema).table
+        return self._answer(node, self.schema).table
 
-    def hold(self, table: str, make: Make, rows: pa.Table | None) -> None:
+    def bag_of(self, node: Node) -> pa.Table:
+        """The rows of such a query on the driver, each once with its count."""
+        schema = hidden_schema(node.columns)
+        rows = self._signed(node, schema) if node.signed else self.rows_of(node)
+        table = rows.table if rows.table is not None else pa.concat_tables(map(pq.read_table, rows.files()))
+        return consolidate(counted(table))
+
+    def hold(self, table: str, make: Make, rows: pa.Table | None, at: At = At.NEW) -> None:
         """Lets queries scan something that was made; `rows` where it is on the driver."""
         if rows is not None:
-            self.arrow[table, At.NEW] = rows
-        self._bind(table, At.NEW, make)
+            self.arrow[table, at] = rows
+        self._bind(table, at, make)
 
     def signed_rows(self, schema: StructType, table: pa.Table | None = None, frame: DataFrame | None = None) -> Rows:
         """Rows with weights, under the names of a view's stored columns."""
@@ -113,8 +120,11 @@ class Execution:
                 pass  # done by the Settle before it, in one query
             case Build():
                 self._build(step)
+            case Iterate():
+                finish = following if isinstance(following, Finish) and following.stage is step.stage else None
+                self._iterate(step, finish)
             case Recompute():
-                self.result.whole = self._rows(self._query(step.query), self.schema)
+                self.result.whole = self._answer(step.query, self.schema)
 
     def _touch(self, step: Touch) -> None:
         self.touched = None
@@ -124,7 +134,7 @@ class Execution:
             self.unchanged.add(step.stage.table)
             return
         schema = hidden_schema(step.query.columns)
-        touched = self._rows(self._query(step.query), schema)
+        touched = self._answer(step.query, schema)
         if touched.empty:
             self.unchanged.add(step.stage.table)
         self.touched = touched
@@ -151,13 +161,7 @@ class Execution:
         else:
             change, self.result.change = self._settle_and_finish(self._settling(step), finish)
         self.result.states[stage.table] = change
-        if change.empty:
-            self.unchanged.add(stage.state_table)
-        if change.table is not None:
-            self.arrow[stage.state_table, At.DELTA] = change.table
-        if finish is None:
-            self._bind(stage.state_table, At.DELTA, change.frame)
-            self._bind(stage.state_table, At.NEW, partial(self._moved_on, stage, change))
+        self._settled(stage, change)
 
     def _moved_on(self, stage: Stage, change: Rows, workspace: Workspace) -> DataFrame:
         old = self.relations.frame(workspace, stage.state_table, At.OLD)
@@ -191,13 +195,14 @@ class Execution:
             return self._held(consolidate(simple), self.schema)
         state = finish.stage.state
         scan = Scan(finish.stage.state_table, At.DELTA, state, stored_fields(state))
+        self.arrow[finish.stage.state_table, At.DELTA] = change.table
         self._bind(finish.stage.state_table, At.DELTA, change.frame)
-        rows = self._rows(self._query(_valued(scan, finish)), types.with_weight(self._valued_schema(scan.columns)))
+        rows = self._answer(_valued(scan, finish), types.with_weight(self._valued_schema(scan.columns)))
         return self._split(rows, hidden_schema(state))[1]
 
     def _settle_and_finish(self, query: Node, finish: Finish) -> tuple[Rows, Rows]:
         """One query for the change of the state and, row by row, of the view."""
-        rows = self._rows(self._query(_valued(query, finish)), types.with_weight(self._valued_schema(query.columns)))
+        rows = self._answer(_valued(query, finish), types.with_weight(self._valued_schema(query.columns)))
         return self._split(rows, hidden_schema(query.columns))
 
     def _valued_schema(self, state: Sequence[Column]) -> StructType:
@@ -224,6 +229,29 @@ class Execution:
         self.result.states[step.stage.table] = rows
         self._bind(step.stage.state_table, At.NEW, rows.frame)
 
+    def _iterate(self, step: Iterate, finish: Finish | None) -> None:
+        from nabla.engine.level_rounds import run_levels  # which runs its queries here
+
+        stage = step.stage
+        table, self.result.rounds = run_levels(step, self)
+        change = Rows(types.with_weight(hidden_schema(stage.state)), table=table)
+        self.result.states[stage.table] = change
+        if step.anew:
+            self._bind(stage.state_table, At.NEW, change.frame)
+            return
+        if finish is not None and table.num_rows:
+            self.result.change = self._finished(change, finish)
+        self._settled(stage, change)
+
+    def _settled(self, stage: Stage, change: Rows) -> None:
+        """Lets later steps read the change of a state, and the state that it makes."""
+        if change.empty:
+            self.unchanged.add(stage.state_table)
+        if change.table is not None:
+            self.arrow[stage.state_table, At.DELTA] = change.table
+        self._bind(stage.state_table, At.DELTA, change.frame)
+        self._bind(stage.state_table, At.NEW, partial(self._moved_on, stage, change))
+
     def _signed(self, query: Node, schema: StructType) -> Rows:
         """A signed result, consolidated: on the driver where it fits, where that is cheaper than a shuffle."""
         weighted = types.with_weight(schema)
@@ -232,7 +260,7 @@ class Execution:
             around = f"SELECT {columns}, SUM(_n) AS _n FROM ({{}}) GROUP BY {columns} HAVING SUM(_n) <> 0"
             rows = self._rows(self._sql(query).wrapped(around), weighted)
         else:
-            rows = self._rows(self._query(query), weighted)
+            rows = self._answer(query, weighted)
         if rows.table is not None:
             rows.table = consolidate(rows.table)
         return rows
@@ -250,8 +278,6 @@ class Execution:
         return Rows(schema, folder=path)
 
     def _rows(self, query: Query, schema: StructType) -> Rows:
-        if query.empty:
-            return Rows(schema, table=types.arrow_schema(schema).empty_table())
         self.result.queries += 1
         frame = self.sessions.workspace(query.size).session.sql(query.text)
         if not self.plan.large:
@@ -264,17 +290,22 @@ class Execution:
     def workspace(self) -> Workspace:
         return self.sessions.workspace(self.plan.size)
 
-    def _query(self, node: Node) -> Query:
-        columns = ", ".join([_escaped(c) for c in node.columns] + ["_n"] * node.signed)
-        return self._sql(node).wrapped(f"SELECT {columns} FROM ({{}})")
-
-    def _sql(self, node: Node) -> Query:
+    def _answer(self, node: Node, schema: StructType) -> Rows:
+        """The rows of a query: from the driver where it is small and plain, else from Spark."""
         if self.plan.mode == "incremental" and not self.plan.large:
             node = self._looked_up(node)
+            target = types.arrow_schema(schema)
+            found = target.empty_table() if is_nothing(node) else answer(node, self._held_with_weights, target)
+            if found is not None:
+                return Rows(schema, table=found)
+        columns = ", ".join([_escaped(c) for c in node.columns] + ["_n"] * node.signed)
+        return self._rows(self._sql(node).wrapped(f"SELECT {columns} FROM ({{}})"), schema)
+
+    def _sql(self, node: Node) -> Query:
         hints = (broadcast_side,) if not self.plan.large else ()
         size = self._size(node)
         text = to_sql(node, partial(self._relation, size), *hints)
-        return Query(self.relations.moments.bound(text), size, is_nothing(node))
+        return Query(self.relations.moments.bound(text), size)
 
     def _size(self, node: Node) -> Size:
         """A query over large tables that were reduced to a few rows is a tiny one."""
@@ -308,7 +339,7 @@ class Execution:
         """Where a scan reads. The new state of a stage is the stored one and its change, if that is at hand."""
         if scan.table not in self.relations.states or scan.at is At.OLD:
             return self.relations.stored(scan)
-        if scan.table in self.unchanged:
+        if scan.table in self.unchanged or (scan.table, At.DELTA) not in self.made:
             return self.relations.stored(scan)
         change = self.arrow.get((scan.table, At.DELTA))
         return None if change is None else self.relations.stored(scan, change)
@@ -319,6 +350,14 @@ class Execution:
             return self.relations.sources[scan.table].held_change(scan.fields) if scan.at is At.DELTA else None
         rows = self.arrow.get((scan.table, scan.at))
         return None if rows is None else rows.select([int(f.removeprefix("c")) for f in scan.fields])
+
+    def _held_with_weights(self, scan: Scan) -> pa.Table | None:
+        rows = self._held_rows(scan)
+        if rows is None or not scan.signed:
+            return rows
+        source = self.relations.sources.get(scan.table)
+        weights = self.arrow[scan.table, scan.at][N] if source is None else source.change_weights
+        return rows.append_column(N, weights)
 
     def _relation(self, size: Size, scan: Scan) -> str:
         """The name of what a scan reads; stored tables stay registered from one refresh to the next."""

@@ -122,9 +122,35 @@ class Workspace:
 
     def hold(self, table: pa.Table, schema: StructType) -> DataFrame:
         """A small Arrow table as a DataFrame: a Parquet file is quicker to hand over than rows, and has a known size."""
+        return read_parquet(self.session, [self.store(table, schema)], schema)
+
+    def store(self, table: pa.Table, schema: StructType) -> str:
+        """The file that a small Arrow table was written to."""
         path = self.folder / f"{next(self._numbers)}.parquet"
         pq.write_table(types.conform(table, schema), path)
-        return read_parquet(self.session, [str(path)], schema)
+        return str(path)
 
     def path(self) -> Path:
         return self.folder / f"{next(self._numbers)}"
+
+
+class Workspaces:
+    """A workspace for each size of query, made when it is first needed, gone when all are."""
+
+    def __init__(self, make: Callable[[Size], Workspace]) -> None:
+        self._make = make
+        self._made: dict[Size, Workspace] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, size: Size) -> Workspace:
+        with self._lock:
+            if size not in self._made:
+                self._made[size] = self._make(size)
+            return self._made[size]
+
+    def __enter__(self) -> Workspaces:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for workspace in self._made.values():
+            workspace.__exit__()

@@ -65,7 +65,7 @@ class Known:
 
     def _distinct(self, pieces: Pieces, name: str) -> pa.Array | None:
         for piece in pieces:
-            if name in piece.column_names:
+            if name in piece.column_names and not pa.types.is_nested(piece[name].type):
                 if (id(piece), name) not in self._values:
                     self._values[id(piece), name] = (piece, _unique(piece[name]))
                 return self._values[id(piece), name][1]

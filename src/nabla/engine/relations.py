@@ -17,7 +17,7 @@ from nabla.engine.frames import Workspace
 from nabla.engine.lookup import MOST_VALUES, Stored
 from nabla.engine.sources import change_frame, inserted_frame, snapshot_frame
 from nabla.storage import reading
-from nabla.storage.bags import N
+from nabla.storage.bags import N, consolidate
 from nabla.storage.changes import Change, between, key_columns, signed
 from nabla.storage.files import DataFile
 from nabla.storage.key_counts import countable, key_counts, make_key_counts, whole
@@ -64,10 +64,10 @@ class Source:
             return 0
         if self.feed is None:
             return self.change.rows
-        return sum(f.rows for f in self._published_files)
+        return sum(f.rows for f in self.published_files())
 
-    @property
-    def _published_files(self) -> tuple[DataFile, ...]:
+    def published_files(self) -> tuple[DataFile, ...]:
+        """The files of a view's feed that may hold what changed."""
         assert self.feed is not None
         return tuple(f for f in self.feed.files if self._published(f.minimum, f.maximum))
 
@@ -75,10 +75,31 @@ class Source:
         low, high = minimum.get("_version", self.new), maximum.get("_version", self.new)
         return int(str(high)) > self.old and int(str(low)) <= self.new
 
+    def change_rows(self) -> pa.Table:
+        """The signed change under the stored names, consolidated, in memory."""
+        if self.feed is None:
+            return signed(self.change)
+        pieces = [reading.read_file(self.feed, file) for file in self.published_files()]
+        rows = pa.concat_tables(pieces) if pieces else self.feed.schema.empty_table()
+        rows = rows.filter((pc.field("_version") > self.old) & (pc.field("_version") <= self.new))
+        weights = pc.if_else(pc.equal(rows["_change_type"], "insert"), 1, -1).cast(pa.int64())
+        return consolidate(rows.select(self.after.schema.names).append_column(N, weights))
+
     @cached_property
     def _change_rows(self) -> pa.Table | None:
-        """The signed change under the stored names, if it is small enough to look at."""
-        return signed(self.change) if self.feed is None and self.changed_rows <= MOST_VALUES else None
+        """The signed change, its columns in order and their weights last, if it is small enough to look at."""
+        if self.changed_rows > MOST_VALUES:
+            return None
+        return signed(self.change) if self.feed is None else self._published_rows(self.feed)
+
+    def _published_rows(self, feed: Snapshot) -> pa.Table:
+        files = [f for f in feed.files if self._published(f.minimum, f.maximum)]
+        rows = pa.concat_tables([feed.schema.empty_table(), *(reading.read_file(feed, f) for f in files)])
+        kind, version = (rows.column(len(self.names) + i) for i in (0, 1))
+        weights = pc.if_else(pc.equal(kind, "insert"), pa.scalar(1, pa.int64()), pa.scalar(-1, pa.int64()))
+        now = pc.and_(pc.greater(version, self.old), pc.less_equal(version, self.new))
+        here = rows.select(range(len(self.names))).append_column(N, weights).filter(now)
+        return consolidate(here.rename_columns([*self.after.schema.names, N]))
 
     def changed_keys(self, fields: Sequence[str]) -> pa.Table:
         """The values of some columns in all changed rows, with repetitions; no other columns are read."""
@@ -86,9 +107,9 @@ class Source:
         if self.feed is None:
             return key_columns(self.change, stored)
         empty = pa.schema([self.feed.schema.field(name) for name in stored]).empty_table()
-        return pa.concat_tables([empty, *(self._published_rows(f, stored) for f in self._published_files)])
+        return pa.concat_tables([empty, *(self._published_keys(f, stored) for f in self.published_files())])
 
-    def _published_rows(self, file: DataFile, columns: list[str]) -> pa.Table:
+    def _published_keys(self, file: DataFile, columns: list[str]) -> pa.Table:
         assert self.feed is not None
         rows = reading.read_file(self.feed, file, [*columns, "_version"])
         version = rows["_version"]
@@ -118,6 +139,12 @@ class Source:
             return None
         places = [self.names.index(f) for f in fields]
         return self._change_rows.select(places).rename_columns(list(fields))
+
+    @property
+    def change_weights(self) -> pa.ChunkedArray:
+        """The weights of the rows of `held_change`."""
+        assert self._change_rows is not None
+        return self._change_rows[N]
 
     def shown(self, at: At, column: str, values: pa.Array) -> tuple[pa.Table, pa.Array]:
         """The rows with values of a stored column for which the change shows all there are, and the values that are left."""
@@ -157,7 +184,7 @@ class Source:
         return self._published_frame(workspace, self.feed)
 
     def _published_frame(self, workspace: Workspace, feed: Snapshot) -> DataFrame:
-        only = replace(feed, files=self._published_files)
+        only = replace(feed, files=self.published_files())
         rows = snapshot_frame(workspace, only, [*self.names, "_change_type", "_version", "_timestamp"])
         rows = rows.where(f"_version > {self.old} AND _version <= {self.new}")
         weight = f"CASE WHEN _change_type = 'insert' THEN 1L ELSE -1L END AS {N}"

@@ -13,6 +13,7 @@ from pyspark.sql.types import StructField, StructType
 
 from nabla.algebra.expressions import Column
 from nabla.calculus.stages import stored_fields
+from nabla.datalog.fixpoint import Round
 from nabla.engine import types
 from nabla.engine.frames import Workspace, read_parquet
 
@@ -60,6 +61,8 @@ class Result:
     queries: int = 0
     looked_at: int = 0
     """Rows of tables that the driver looked through."""
+    rounds: tuple[Round, ...] = ()
+    """The rounds of a recursion."""
 
 
 def hidden_schema(columns: Sequence[Column]) -> StructType:

@@ -5,26 +5,57 @@ Small results are held on the driver and handed back as small files; large ones 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import count
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from nabla.algebra.nodes import At, Node, Scan
+from nabla.algebra.nodes import At, Join, Node, Scan
 from nabla.algebra.rewrite import rewritten
-from nabla.datalog.fixpoint import Fixpoint
+from nabla.datalog.fixpoint import Backend, Fixpoint, Relation
 from nabla.datalog.recursion import Group
 from nabla.engine import types
+from nabla.engine.driver_rounds import MOST_SOURCE_ROWS, DriverRounds, Unsuited, suits
 from nabla.engine.execute import Execution
 from nabla.engine.frames import Workspace, read_parquet
-from nabla.engine.results import Result, Rows
-from nabla.storage.bags import N
+from nabla.engine.relations import Source
+from nabla.engine.results import Result, Rows, hidden_schema
+from nabla.planner.choose import LARGE_CHANGE
+from nabla.planner.steps import Plan
+from nabla.storage.bags import N, counted, subtract
 
 _NUMBERS = count()
+
+
+@dataclass(eq=False)
+class Piece:
+    """Rows that were computed by one query, or several such put together. Handed to Spark, they are a file, once."""
+
+    rows: Rows
+    file: str = ""
+
+    @property
+    def table(self) -> pa.Table | None:
+        return self.rows.table
+
+    @cached_property
+    def size(self) -> int:
+        if self.rows.table is not None:
+            return int(self.rows.table.num_rows)
+        return sum(pq.read_metadata(file).num_rows for file in self.rows.files())
+
+    def files(self, workspace: Workspace) -> list[str]:
+        if self.rows.table is None:
+            return self.rows.files()
+        self.file = self.file or workspace.store(self.rows.table, self.rows.schema)
+        return [self.file]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,23 +64,21 @@ class Held:
 
     number: int
     fields: tuple[str, ...]
-    pieces: tuple[Rows, ...]
+    pieces: tuple[Piece, ...]
 
     @property
+    def schema(self) -> StructType:
+        return self.pieces[0].rows.schema
+
+    @cached_property
     def table(self) -> pa.Table | None:
         """All rows, if all are on the driver."""
         tables = [piece.table for piece in self.pieces if piece.table is not None]
         return pa.concat_tables(tables) if len(tables) == len(self.pieces) else None
 
     def frame(self, workspace: Workspace) -> DataFrame:
-        if (table := self.table) is not None:
-            return workspace.hold(table, self.pieces[0].schema)
-        written = [file for piece in self.pieces if piece.table is None for file in piece.files()]
-        frame = read_parquet(workspace.session, written, self.pieces[0].schema)
-        for piece in self.pieces:
-            if piece.table is not None:
-                frame = frame.unionAll(piece.frame(workspace))
-        return frame
+        files = [file for piece in self.pieces for file in piece.files(workspace)]
+        return read_parquet(workspace.session, files, self.schema)
 
 
 class Rounds:
@@ -59,18 +88,23 @@ class Rounds:
         self.execution = execution
 
     def evaluate(self, queries: Mapping[str, Node], made: Mapping[str, Held]) -> dict[str, Held]:
-        return {name: self._evaluated(node, made) for name, node in queries.items()}
+        found = {name: self._evaluated(node, made) for name, node in queries.items()}
+        if not self.execution.plan.large and any(self.size(held) > LARGE_CHANGE for held in found.values()):
+            self.execution.plan = replace(self.execution.plan, size="large")  # what follows stays in Spark
+        return found
 
     def size(self, relation: Held) -> int:
-        return sum(
-            piece.table.num_rows
-            if piece.table is not None
-            else sum(pq.read_metadata(f).num_rows for f in piece.files())
-            for piece in relation.pieces
-        )
+        return sum(piece.size for piece in relation.pieces)
 
     def extended(self, relation: Held, more: Held) -> Held:
-        return Held(next(_NUMBERS), relation.fields, relation.pieces + more.pieces)
+        """Small pieces are put together, so that Spark reads a few files, and each row is written a few times."""
+        pieces = [*relation.pieces, *more.pieces]
+        while len(pieces) > 1 and 2 * pieces[-1].size > pieces[-2].size:
+            tables = [piece.table for piece in pieces[-2:] if piece.table is not None]
+            if len(tables) < 2:
+                break
+            pieces[-2:] = [Piece(Rows(relation.schema, table=pa.concat_tables(tables)))]
+        return Held(next(_NUMBERS), relation.fields, tuple(pieces))
 
     def signed(self, inserted: Held | None, deleted: Held | None, schema: StructType) -> Rows:
         """A change of a view with that schema, with weights, from what came and what went."""
@@ -94,8 +128,20 @@ class Rounds:
         return self.execution.written(relation.frame(self.execution.workspace).toDF(*schema.names), schema)
 
     def _evaluated(self, node: Node, made: Mapping[str, Held]) -> Held:
-        rows = self.execution.rows_of(self._reading(node, made))
-        return Held(next(_NUMBERS), tuple(c.label for c in node.columns), (rows,))
+        rows = self._difference(node, made) or self.execution.rows_of(self._reading(node, made))
+        return Held(next(_NUMBERS), tuple(c.label for c in node.columns), (Piece(rows),))
+
+    def _difference(self, node: Node, made: Mapping[str, Held]) -> Rows | None:
+        """One relation less another, where both are on the driver: no query is needed for that."""
+        if not isinstance(node, Join) or node.kind != "anti":
+            return None
+        left, right = _on_driver(node.left, made), _on_driver(node.right, made)
+        equated = [(c.sides[0].column, c.sides[1].column) for c in node.on if c.sides]
+        columns = [(a.name, b.name) for a, b in zip(node.left.columns, node.right.columns, strict=False)]
+        if left is None or right is None or equated != columns:
+            return None
+        remaining, _ = subtract(left, counted(right.rename_columns(left.column_names)))
+        return Rows(hidden_schema(node.columns), table=left.filter(remaining))
 
     def _reading(self, node: Node, made: Mapping[str, Held]) -> Node:
         """The query over what is held: a name of a round's relation means another one in the next round."""
@@ -111,16 +157,48 @@ class Rounds:
         return replace(scan, table=name, at=At.NEW, fields=fields)
 
 
-def run_group(group: Group, schemas: Mapping[str, StructType], execution: Execution) -> dict[str, Result]:
-    """The change of every predicate of a recursive group, or all of them anew, as the plan says."""
-    rounds = Rounds(execution)
-    loop = Fixpoint(group, rounds)
+def _on_driver(side: Node, made: Mapping[str, Held]) -> pa.Table | None:
+    """What a scan reads, if that is all of a relation on the driver."""
+    held = made.get(side.table) if isinstance(side, Scan) else None
+    return held.table if held is not None and isinstance(side, Scan) and held.fields == side.fields else None
+
+
+def sized(plan: Plan, sources: Iterable[Source]) -> Plan:
+    """A recursion derives more than it reads: only what the driver may compute is tiny."""
+    rows = sum(source.after.rows for source in sources)
+    return replace(plan, size="small") if plan.size == "tiny" and rows > MOST_SOURCE_ROWS else plan
+
+
+class _Backend(Backend[Relation], Protocol[Relation]):
+    """A backend whose relations can be stored."""
+
+    def signed(self, inserted: Relation | None, deleted: Relation | None, schema: StructType) -> Rows: ...
+
+    def whole(self, relation: Relation, schema: StructType) -> Rows: ...
+
+
+def run_group(
+    group: Group, schemas: Mapping[str, StructType], execution: Execution, only_spark: bool = False
+) -> dict[str, Result]:
+    """The change of every predicate of a recursive group, or all of them anew, as the plan says: on the driver if it is
+    small and plain, else on Spark."""
+    if not only_spark and suits(execution):
+        with suppress(Unsuited):
+            return _run(group, schemas, execution, DriverRounds(execution))
+    return _run(group, schemas, execution, Rounds(execution))
+
+
+def _run(
+    group: Group, schemas: Mapping[str, StructType], execution: Execution, backend: _Backend[Relation]
+) -> dict[str, Result]:
+    loop = Fixpoint(group, backend)
     if execution.plan.mode == "full":
         rows = loop.evaluate().rows
-        return {name: Result(whole=rounds.whole(rows[name], schema)) for name, schema in schemas.items()}
-    changed = loop.maintain(execution.plan.changed)
-    results = {name: Result() for name in schemas}
-    for name in changed.inserted.keys() | changed.deleted.keys():
-        change = rounds.signed(changed.inserted.get(name), changed.deleted.get(name), schemas[name])
-        results[name] = Result(change=change)
-    return results
+        results = {name: Result(whole=backend.whole(rows[name], schema)) for name, schema in schemas.items()}
+    else:
+        changed = loop.maintain(execution.plan.changed)
+        results = {name: Result() for name in schemas}
+        for name in changed.inserted.keys() | changed.deleted.keys():
+            change = backend.signed(changed.inserted.get(name), changed.deleted.get(name), schemas[name])
+            results[name] = Result(change=change)
+    return {name: replace(result, rounds=tuple(loop.rounds)) for name, result in results.items()}

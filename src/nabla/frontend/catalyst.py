@@ -25,7 +25,7 @@ from nabla.frontend.jvm import Query, Source
 from nabla.frontend.operators import OPERATORS
 from nabla.frontend.prune import pruned
 from nabla.frontend.scope import Names, Relation
-from nabla.frontend.walker import Walker
+from nabla.frontend.walker import SETTINGS, Walker
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,8 @@ def _tables_read(sources: list[Source], tables: Collection[str]) -> tuple[str, .
 def _walked(query: Query, notes: list[Note]) -> Node:
     udfs = query.register_python_functions()
     root = _normalized(query)
-    walker = Walker(OPERATORS, {t.lower(): t for t in query.tables}, udfs)
+    settings = {key: str(query.session.conf.get(key)) for key in SETTINGS}
+    walker = Walker(OPERATORS, {t.lower(): t for t in query.tables}, udfs, settings)
     try:
         plan = pruned(_finished(walker.names, walker.walk(root), query.columns))
     except MalformedPlan as error:

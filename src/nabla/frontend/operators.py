@@ -15,6 +15,7 @@ from nabla.algebra.nodes import (
     Generate,
     IntersectAll,
     Project,
+    Recursion,
     Scan,
     TopK,
     UnionAll,
@@ -25,7 +26,7 @@ from nabla.frontend.expressions import Printer, Unsupported, literal
 from nabla.frontend.joins import join
 from nabla.frontend.scope import Relation
 from nabla.frontend.tree import Expression, Operator
-from nabla.frontend.walker import Walker, ids
+from nabla.frontend.walker import LEVELS, ROWS, Walker, ids
 
 _MOST_CONSTANT_ROWS = 10_000
 
@@ -125,6 +126,36 @@ def expand(w: Walker, op: Operator) -> Relation:
     members = tuple(map(member, projections))
     columns = tuple(w.names.of(a) for a in op.output)
     return Relation(UnionAll(members, columns), ids(op.output, columns))
+
+
+# ---------------------------------------------------------------- recursion
+
+
+def union_loop(w: Walker, op: Operator) -> Relation:
+    """WITH RECURSIVE. Its second part reads the rows of its last level under a name that no table can have."""
+    if op.fields["limit"] is not None:
+        raise Unsupported("WITH RECURSIVE that ends by a LIMIT")
+    start, step = op.children
+    number = op.fields["id"]
+    w.loops[number] = next(w.levels)
+    columns = tuple(w.names.column(a.name, a.type) for a in op.output)
+    node = Recursion(
+        w.names.by_position(w.walk(start), start.output),
+        w.names.by_position(w.walk(step), step.output),
+        w.loops.pop(number),
+        columns,
+        int(w.settings[LEVELS] if op.fields["maxDepth"] is None else op.fields["maxDepth"]),
+        int(w.settings[ROWS]),
+    )
+    return Relation(node, ids(op.output, columns))
+
+
+def union_loop_ref(w: Walker, op: Operator) -> Relation:
+    if op.fields["accumulated"]:
+        raise Unsupported("WITH RECURSIVE that reads all of its levels")
+    columns = tuple(w.names.column(a.name, a.type) for a in op.output)
+    level = w.loops[op.fields["loopId"]]
+    return Relation(Scan(level, At.NEW, columns, tuple(f"c{i}" for i in range(len(columns)))), ids(op.output, columns))
 
 
 # ---------------------------------------------------------------- groups and windows
@@ -267,6 +298,8 @@ OPERATORS: dict[str, Callable[[Walker, Operator], Relation]] = {
     "Except": set_operator,
     "Intersect": set_operator,
     "Expand": expand,
+    "UnionLoop": union_loop,
+    "UnionLoopRef": union_loop_ref,
     "Aggregate": aggregate,
     "Window": window,
     "GlobalLimit": limit,

@@ -14,7 +14,7 @@ from sqlglot.tokens import Token, TokenType
 
 from nabla.errors import NablaError
 
-Kind = Literal["materialized_view", "temporary_view"]
+Kind = Literal["materialized_view", "temporary_view", "rules"]
 
 STREAMING_REMEDY = (
     "Nabla maintains materialized views; write the query as CREATE MATERIALIZED VIEW over tables of the lake."

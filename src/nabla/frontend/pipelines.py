@@ -1,4 +1,5 @@
-"""Apache Spark Declarative Pipelines projects: the datasets that their `.sql` and `.py` files define, as plain data.
+"""Apache Spark Declarative Pipelines projects: the datasets that their `.sql` and `.py` files define, as plain data; and
+`.rules` files beside them.
 
 The files run as Spark's own runner runs them, with `pyspark.pipelines` writing its definitions into a registry of ours,
 so no Spark Connect server takes part. Queries are not evaluated here: a function is kept, and called when its view is
@@ -22,6 +23,7 @@ from pyspark.pipelines.source_code_location import SourceCodeLocation
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from nabla.datalog.syntax import parse_rules
 from nabla.errors import NablaError
 from nabla.frontend.pipeline_spec import Spec, find_spec, load_spec
 from nabla.frontend.pipeline_sql import (
@@ -40,10 +42,10 @@ Query = Callable[[], DataFrame]
 
 @dataclass(frozen=True)
 class Element:
-    """A dataset that a project defines: a view to keep, or a temporary one that other queries read.
+    """What a project defines: a view to keep, a temporary one that other queries read, or rules.
 
-    `query` is SQL text or a function returning a DataFrame, `schema` what the project declares the result to look like,
-    and `settings` the Spark settings that apply to this query alone.
+    `query` is the text of SQL or rules or a function returning a DataFrame, `schema` what the project declares the result
+    to look like, `settings` the Spark settings that apply to this query alone, and `predicates` what rules define.
     """
 
     name: str
@@ -54,10 +56,16 @@ class Element:
     comment: str | None = None
     schema: str | StructType | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
+    predicates: tuple[str, ...] = ()
 
     @property
     def place(self) -> str:
         return f"{self.file}, line {self.line}"
+
+    @property
+    def views(self) -> tuple[str, ...]:
+        """The names under which the lake keeps it."""
+        return self.predicates if self.kind == "rules" else (self.name,)
 
 
 @dataclass(frozen=True)
@@ -98,10 +106,12 @@ def load_project(folder: Path | str, spark: SparkSession | None = None) -> Proje
                 _run_module(path, spec, spark)
             elif path.suffix == ".sql":
                 registry.register_sql(path.read_text(encoding="utf-8"), path.relative_to(spec.folder))
+            elif path.suffix == ".rules":
+                registry.register_rules(path.read_text(encoding="utf-8"), path.relative_to(spec.folder))
             else:
                 raise NablaError(
                     "NABLA_PROJECT",
-                    f'"{path.suffix}" is neither .sql nor .py',
+                    f'"{path.suffix}" is none of .sql, .py and .rules',
                     place=str(path.relative_to(spec.folder)),
                     remedy="Move the file out of the folders that `libraries` includes.",
                 )
@@ -150,7 +160,7 @@ class _Registry(GraphElementRegistry):
         self.found: dict[str, Element] = {}
 
     def elements(self) -> tuple[Element, ...]:
-        return tuple(self.found.values())
+        return tuple({id(element): element for element in self.found.values()}.values())
 
     def register_output(self, output: Output) -> None:
         place = self._place(output.source_code_location)
@@ -196,6 +206,20 @@ class _Registry(GraphElementRegistry):
                 case Create():
                     self._add(statement.name, self._sql_element(statement, file_path, dict(settings)))
 
+    def register_rules(self, text: str, file: Path) -> None:
+        """A file of rules is a program, called like the file. Each of its predicates is a view."""
+        try:
+            heads = [rule.head for rule in parse_rules(text)]
+        except NablaError as error:
+            raise in_file(error, file) from error
+        predicates = tuple(dict.fromkeys(head.predicate for head in heads))
+        element = Element(file.stem, "rules", text, file, heads[0].place.line if heads else 1, predicates=predicates)
+        earlier = next((e for e in self.found.values() if e.kind == "rules" and e.name == element.name), None)
+        if earlier is not None:
+            raise _duplicate(element.name, earlier, element)
+        for predicate in predicates:
+            self._claim(predicate, element)
+
     def _sql_element(self, create: Create, file: Path, settings: dict[str, str]) -> Element:
         query = without_qualifier(create.query, self.spec.qualifiers)
         columns = create.columns
@@ -216,16 +240,13 @@ class _Registry(GraphElementRegistry):
         prefix = tuple(part.lower() for part in name[:-1])
         if prefix and prefix not in [tuple(part.lower() for part in known) for known in self.spec.qualifiers]:
             raise _other_database(".".join(name), element.place)
-        short = name[-1]
-        earlier = self.found.get(short.lower())
+        self._claim(name[-1], replace(element, name=name[-1]))
+
+    def _claim(self, name: str, element: Element) -> None:
+        earlier = self.found.get(name.lower())
         if earlier is not None:
-            raise NablaError(
-                "NABLA_DUPLICATE_NAME",
-                f'"{short}" is defined twice',
-                place=f"{earlier.place}; {element.place}",
-                remedy="Rename or remove one of them.",
-            )
-        self.found[short.lower()] = replace(element, name=short)
+            raise _duplicate(name, earlier, element)
+        self.found[name.lower()] = element
 
     def _location(self, location: SourceCodeLocation) -> tuple[Path, int]:
         file = Path(location.filename)
@@ -235,6 +256,21 @@ class _Registry(GraphElementRegistry):
     def _place(self, location: SourceCodeLocation) -> str:
         file, line = self._location(location)
         return f"{file}, line {line}"
+
+
+def in_file(error: NablaError, file: Path) -> NablaError:
+    """An error that names a line, with the file that the line is in."""
+    place = f"{file}, {error.place}" if error.place else str(file)
+    return type(error)(error.code, error.message, place=place, remedy=error.remedy)
+
+
+def _duplicate(name: str, earlier: Element, element: Element) -> NablaError:
+    return NablaError(
+        "NABLA_DUPLICATE_NAME",
+        f'"{name}" is defined twice',
+        place=f"{earlier.place}; {element.place}",
+        remedy="Rename or remove one of them.",
+    )
 
 
 def _streaming(what: str, place: str) -> NablaError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from itertools import count
 
 from nabla.algebra.expressions import Call, Column, Expr, Named
 from nabla.algebra.nodes import Aggregate, Constant, Join, JoinKind, Node, Project
@@ -11,23 +12,30 @@ from nabla.frontend.expressions import Printer, Unsupported
 from nabla.frontend.scope import Names, Relation, extended
 from nabla.frontend.tree import Expression, Operator
 
+LEVELS, ROWS = "spark.sql.cteRecursionLevelLimit", "spark.sql.cteRecursionRowLimit"
+SETTINGS = (LEVELS, ROWS)
+"""Settings of the session that are part of what a query means."""
 _TOO_MANY_ROWS = "raise_error('SCALAR_SUBQUERY_TOO_MANY_ROWS: a subquery used as a value returned more than one row')"
 
 
 class Walker:
     """Walks one plan. `tables` maps the name of each table of the lake in lower case to its name, `udfs` the number of each
-    Python function to the name it is registered under."""
+    Python function to the name it is registered under. `loops` are the recursions that it is inside of."""
 
     def __init__(
         self,
         operators: Mapping[str, Callable[[Walker, Operator], Relation]],
         tables: Mapping[str, str],
         udfs: Mapping[int, str],
+        settings: Mapping[str, str],
     ) -> None:
         self.operators = operators
         self.tables = tables
         self.udfs = udfs
+        self.settings = settings
         self.names = Names()
+        self.loops: dict[int, str] = {}
+        self.levels = (f"level·{number}" for number in count(1))
 
     def walk(self, op: Operator) -> Relation:
         try:

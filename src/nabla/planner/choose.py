@@ -17,6 +17,7 @@ from nabla.planner.steps import (
     Build,
     Estimate,
     Finish,
+    Iterate,
     Mode,
     Plan,
     Produce,
@@ -36,6 +37,10 @@ WORK_ROWS_PER_SECOND = 1_500_000.0
 """How fast rows are joined, grouped and written when everything is computed."""
 CHANGE_ROWS_PER_SECOND = 100_000.0
 """How fast rows of the change are propagated and applied."""
+FASTEST = 0.05
+"""No refresh is expected to take less."""
+LEARNT_FROM = 3
+"""Past refreshes of a kind that an estimate looks at."""
 MARGIN = 1.25
 """Recomputing must promise to be this much faster to be preferred: estimates are rough, and a maintained view reads less."""
 TINY_TABLES = 200_000
@@ -186,6 +191,8 @@ def _scans(step: Step) -> list[Scan]:
             queries = [step.query_if_none_lost]
         case Touch() | Produce() | Replace() | Build() | Recompute():
             queries = [step.query]
+        case Iterate():
+            queries = [*step.queries]
         case Finish():
             pass
     return [node for query in queries for node in query.walk() if isinstance(node, Scan)]
@@ -193,26 +200,27 @@ def _scans(step: Step) -> list[Scan]:
 
 def _incremental_cost(facts: ViewFacts, steps: tuple[Step, ...]) -> Estimate:
     rows = facts.source_rows
-    scans = [scan for step in steps for scan in _scans(step) if scan.at is not At.DELTA]
-    read = sum(rows.get(scan.table, 0) for scan in scans)
+    # What a step reads of one version of a table serves for the other, and for all its terms.
+    tables = [{scan.table for scan in _scans(step) if scan.at is not At.DELTA} for step in steps]
+    read = sum(rows.get(table, 0) for read_by_step in tables for table in read_by_step)
     queries = sum(not isinstance(step, Finish) for step in steps)
     modelled = queries * QUERY_SECONDS + read / READ_ROWS_PER_SECOND + facts.changed_rows / CHANGE_ROWS_PER_SECOND
     because = f"{queries} queries, {read} rows looked at"
-    alike = [p for p in facts.measured("incremental") if p.changed_rows]
+    alike = [p for p in facts.measured("incremental") if p.changed_rows][-LEARNT_FROM:]
     if not alike:
         return Estimate(modelled, because)
-    # What this view really took, moved along the model's slope to the size of this change.
-    last = alike[-1]
-    more = (facts.changed_rows - last.changed_rows) / CHANGE_ROWS_PER_SECOND
-    return Estimate(max(last.seconds + more, QUERY_SECONDS), f"as measured, {because}")
+    # What this view really took, moved along the model's slope to the size of this change. The fastest of the last ones:
+    # whatever disturbs a measurement makes it slower.
+    moved = (p.seconds + (facts.changed_rows - p.changed_rows) / CHANGE_ROWS_PER_SECOND for p in alike)
+    return Estimate(max(min(moved), FASTEST), f"as measured, {because}")
 
 
 def _full_cost(facts: ViewFacts, staged: Staged) -> Estimate:
     rows = sum(s.rows for s in facts.sources)
-    built = facts.measured("full")
+    built = facts.measured("full")[-LEARNT_FROM:]
     if built:
-        seconds = built[-1].seconds * max(1.0, rows) / max(1.0, built[-1].source_rows)
-        return Estimate(max(seconds, QUERY_SECONDS), f"as measured, {rows} source rows")
+        seconds = min(p.seconds * max(1.0, rows) / max(1.0, p.source_rows) for p in built)
+        return Estimate(max(seconds, FASTEST), f"as measured, {rows} source rows")
     queries = 1 + len(staged.stages)
     seconds = queries * QUERY_SECONDS + (rows + facts.rows) / WORK_ROWS_PER_SECOND
     return Estimate(seconds, f"{queries} queries, {rows} source rows")

@@ -39,6 +39,8 @@ SIGNS = {
     "ExceptAll": ("∸", "except all"),
     "IntersectAll": ("∩", "intersect all"),
     "Generate": ("μ", "generate"),
+    "Recursion": ("↻", "recursion"),
+    "Scan": ("", "the level before"),
     "Constant": ("", "constants"),
     "Opaque": ("", "query"),
 }

@@ -21,7 +21,19 @@ from nabla.planner.maintain import maintenance
 from nabla.planner.nodes import node_notes, stages_by_node
 from nabla.planner.notes import Form, NodeNote, ReadNote, StageNote, StepNote, Stored
 from nabla.planner.sql_text import sql_text
-from nabla.planner.steps import Build, Estimate, Finish, Plan, Produce, Recompute, Replace, Settle, Step, Touch
+from nabla.planner.steps import (
+    Build,
+    Estimate,
+    Finish,
+    Iterate,
+    Plan,
+    Produce,
+    Recompute,
+    Replace,
+    Settle,
+    Step,
+    Touch,
+)
 
 
 @dataclass(frozen=True)
@@ -204,6 +216,8 @@ def _read_states(steps: tuple[Step, ...]) -> dict[str, tuple[str, ...]]:
         if isinstance(step, Settle):
             always |= _scanned(step.query_if_none_lost)
             perhaps |= _scanned(step.query)
+        elif isinstance(step, Iterate):
+            always |= {scan for query in step.queries for scan in _scanned(query)}
         elif not isinstance(step, Finish):
             always |= _scanned(step.query)
         if isinstance(step, Replace):
@@ -232,6 +246,11 @@ _WHAT: dict[type, Callable[..., str]] = {
     Replace: lambda s: "compute the rows of the view with keys that the change touches, to replace the ones there are",
     Finish: lambda s: f"in the same query, the change of the view from the change of {stage_name(s.stage.table)}",
     Build: lambda s: f"compute the state of {stage_name(s.stage.table)}",
+    Iterate: lambda s: (
+        f"compute the levels of {stage_name(s.stage.table)}, each from the one before"
+        if s.anew
+        else f"bring the levels of {stage_name(s.stage.table)} up to date, each from the change of the one before"
+    ),
     Recompute: lambda s: "compute the view and compare it with what is stored",
 }
 

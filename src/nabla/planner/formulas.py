@@ -12,7 +12,7 @@ from nabla.algebra.nodes import Aggregate, At, Filter, Generate, Join, Node, Pro
 from nabla.calculus.keyed import TOUCHED
 from nabla.calculus.partials import Partial
 from nabla.calculus.stages import COPIES, COPY, PLACE, ChangeTable, Stage, Staged, TopRows
-from nabla.planner.steps import Build, Finish, Produce, Recompute, Replace, Settle, Step, Touch
+from nabla.planner.steps import Build, Finish, Iterate, Produce, Recompute, Replace, Settle, Step, Touch
 
 
 def stage_name(table: str) -> str:
@@ -32,6 +32,7 @@ class Formulas:
         queries = [step.query for step in steps if not isinstance(step, Finish)]
         queries += [step.query_if_none_lost for step in steps if isinstance(step, Settle)]
         queries += [step.touched for step in steps if isinstance(step, Replace)]
+        queries += [query for step in steps if isinstance(step, Iterate) for query in step.queries]
         self.writer = Writer(*queries, self._root, reading=self._reading)
 
     def lines(self, step: Step) -> list[str]:
@@ -48,8 +49,16 @@ class Formulas:
                 return self._lines(f"d {self.view}", self._root)
             case Build():
                 return self._lines(stage_name(step.stage.table), step.query)
+            case Iterate():
+                return self._level_lines(step)
             case Recompute():
                 return self._lines(self.view, step.query)
+
+    def _level_lines(self, step: Iterate) -> list[str]:
+        """The first level, and any other one from the one before."""
+        name, d = stage_name(step.stage.table), "" if step.anew else "d"
+        first = self._lines(f"{d}{name}⁰", step.start) if step.start is not None else []
+        return first + self._lines(f"{d}{name}ⁱ⁺¹", step.query)
 
     def lines_if_lost(self, step: Settle) -> list[str]:
         """Of a step that reads the groups again that lost their min or max."""

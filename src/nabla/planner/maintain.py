@@ -10,8 +10,8 @@ from nabla.calculus import rules as rules  # registers the laws
 from nabla.calculus.delta import Derivation, relations
 from nabla.calculus.keyed import of_touched, touched_keys
 from nabla.calculus.outwards import NOTHING_KNOWN, Rows, changed_first, outwards
-from nabla.calculus.stages import Stage, Staged
-from nabla.planner.steps import Build, Finish, Produce, Recompute, Replace, Settle, Step, Touch
+from nabla.calculus.stages import Levels, Stage, Staged
+from nabla.planner.steps import Build, Finish, Iterate, Produce, Recompute, Replace, Settle, Step, Touch
 
 
 def maintenance(staged: Staged, changed: frozenset[str], rows: Rows = NOTHING_KNOWN) -> tuple[Step, ...]:
@@ -27,7 +27,7 @@ def maintenance(staged: Staged, changed: frozenset[str], rows: Rows = NOTHING_KN
     steps: list[Step] = []
     moved = set(changed)
     for stage in staged.stages:
-        if relations(stage.source) & moved:
+        if stage.reads & moved:
             steps += _stage_steps(stage, staged, frozenset(moved), rows)
             moved.add(stage.table)
     if not relations(staged.root) & moved:
@@ -43,11 +43,36 @@ def maintenance(staged: Staged, changed: frozenset[str], rows: Rows = NOTHING_KN
 def rebuilding(staged: Staged) -> tuple[Step, ...]:
     """Steps that compute every state and the view whole."""
     everything = staged.derivation(frozenset())
-    builds: list[Step] = [Build(stage, stage.initial(everything)) for stage in staged.stages]
+    builds: list[Step] = [_build(stage, everything) for stage in staged.stages]
     return (*builds, Recompute(everything.new(staged.root)))
 
 
+def _build(stage: Stage, everything: Derivation) -> Step:
+    if isinstance(stage, Levels):
+        recursion = stage.recursion
+        return Iterate(stage, everything.new(recursion.start), everything.new(recursion.step), anew=True)
+    return Build(stage, stage.initial(everything))
+
+
+def _levels(stage: Levels, staged: Staged, moved: frozenset[str], rows: Rows) -> Iterate:
+    """The change of a level, by what of it and of the tables changed."""
+    start, step = stage.recursion.start, stage.recursion.step
+    level = frozenset((stage.recursion.table,))
+
+    def change(of: Node, changed: frozenset[str]) -> Node | None:
+        found = staged.derivation(changed).d(changed_first(of, changed, rows))
+        return None if found is None else outwards(found, rows)
+
+    from_level = change(step, level)
+    assert from_level is not None
+    if not stage.step_moves(moved):
+        return Iterate(stage, change(start, moved), from_level)
+    return Iterate(stage, change(start, moved), from_level, change(step, moved | level), change(step, moved))
+
+
 def _stage_steps(stage: Stage, staged: Staged, moved: frozenset[str], rows: Rows) -> list[Step]:
+    if isinstance(stage, Levels):
+        return [_levels(stage, staged, moved, rows)]
     derivation = staged.derivation(moved)
     ordered = _with_source(stage, changed_first(stage.source, moved, rows))
     touched = ordered.touched(derivation)

@@ -61,7 +61,7 @@ class _Noter:
         children = tuple(self.visit(part) for part in node.inputs)
         law, stage = law_of(node), self.stages.get(id(node))
         rows, exact = self.sizes[id(node)] = self._size(node, stage)
-        table = node.table if isinstance(node, Scan) else ""
+        table = node.table if isinstance(node, Scan) and node.table in self.stored else ""
         note = NodeNote(
             id=len(self.notes),
             operator=type(node).__name__,

@@ -7,7 +7,7 @@ from typing import Literal
 
 from nabla.algebra.expressions import Expr
 from nabla.algebra.nodes import Node
-from nabla.calculus.stages import Stage
+from nabla.calculus.stages import Levels, Stage
 
 Mode = Literal["auto", "incremental", "strict", "full"]
 Outcome = Literal["skip", "incremental", "full"]
@@ -68,13 +68,36 @@ class Build:
 
 
 @dataclass(frozen=True)
+class Iterate:
+    """Compute the change of a recursion's levels, or (`anew`) all of them, each from the one before: `start` is of the
+    first level. What follows from a level that changed is `from_level`; `from_both` where the tables of the step
+    changed, too, and `from_tables` where only they did. Queries that nothing can come from are None."""
+
+    stage: Levels
+    start: Node | None
+    from_level: Node
+    from_both: Node | None = None
+    from_tables: Node | None = None
+    anew: bool = False
+
+    @property
+    def query(self) -> Node:
+        """The one that tells most."""
+        return self.from_both or self.from_level
+
+    @property
+    def queries(self) -> tuple[Node, ...]:
+        return tuple(q for q in (self.start, self.from_level, self.from_both, self.from_tables) if q is not None)
+
+
+@dataclass(frozen=True)
 class Recompute:
     """Compute the view whole; what was there before is compared with it."""
 
     query: Node
 
 
-Step = Touch | Settle | Produce | Replace | Finish | Build | Recompute
+Step = Touch | Settle | Produce | Replace | Finish | Build | Iterate | Recompute
 
 
 @dataclass(frozen=True)

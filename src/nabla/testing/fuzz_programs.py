@@ -2,6 +2,7 @@
 
 For each program, facts and changes: evaluation from scratch, the change by maintenance (calculus and fixpoint loop), the
 change by delta rules, and the answers to random questions must be what naive evaluation says, and every change minimal.
+With `--engine spark` the programs are created and refreshed in lakes (see `lake_programs`).
 """
 
 from __future__ import annotations
@@ -124,9 +125,18 @@ def main() -> None:
     parser.add_argument("--programs", type=int, default=100)
     parser.add_argument("--changes", type=int, default=4, help="changes of each program's tables, one after the other")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--engine", choices=("interpreter", "spark"), default="interpreter")
     given = parser.parse_args()
-    tally, begun = Tally(), time.perf_counter()
-    failed = run(given.programs, given.seed, tally, Shape(changes=given.changes))
+    shape, begun = Shape(changes=given.changes), time.perf_counter()
+    if given.engine == "spark":
+        from nabla.testing import lake_programs
+
+        seen = lake_programs.LakeTally()
+        faults = lake_programs.run(range(given.seed, given.seed + given.programs), shape, seen)
+        print(*faults, f"{seen}; {len(faults)} failed; {time.perf_counter() - begun:.0f} s", sep="\n")
+        sys.exit(bool(faults))
+    tally = Tally()
+    failed = run(given.programs, given.seed, tally, shape)
     print(f"{tally}; {failed} failed; {time.perf_counter() - begun:.0f} s")
     sys.exit(bool(failed))
 

@@ -9,17 +9,18 @@ find the touched groups, settle the states, finish the view. The law of the whol
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from nabla.algebra.clock import Moments
 from nabla.algebra.expressions import Column, Named
 from nabla.algebra.interpreter import Bag, Database, added, evaluate, negated
-from nabla.algebra.nodes import At, Filter, Node, Project
+from nabla.algebra.nodes import At, Filter, Node, Project, Recursion
 from nabla.calculus.keyed import TOUCHED
 from nabla.calculus.stages import Stage, Staged, cut, stored_fields
+from nabla.datalog.levels import LevelLoop, LevelQueries, Limits
 from nabla.planner.maintain import maintenance, rebuilding
-from nabla.planner.steps import Build, Finish, Produce, Recompute, Replace, Settle, Touch
+from nabla.planner.steps import Build, Finish, Iterate, Produce, Recompute, Replace, Settle, Touch
 from nabla.testing.random_plans import reading
 
 
@@ -63,6 +64,10 @@ def build(staged: Staged, database: Database) -> tuple[Bag, dict[str, Bag]]:
             state = evaluate(step.query, stored)
             states[step.stage.table] = state
             stored.hidden[step.stage.state_table, At.NEW] = _log(state)
+        elif isinstance(step, Iterate):
+            levels = _loop(step, stored).compute()
+            states[step.stage.table] = state = _with_levels(levels)
+            stored.hidden[step.stage.state_table, At.NEW] = _log(state)
         elif isinstance(step, Recompute):
             return evaluate(step.query, stored), states
     raise AssertionError("nothing recomputes the view")
@@ -86,6 +91,9 @@ def maintain(
                 stored.hidden[step.stage.touched_table, At.NEW] = evaluate(step.query, stored)
             case Settle():
                 _settle(step, stored, states)
+            case Iterate():
+                changes = _loop(step, stored).maintain(_levels(states[step.stage.table]), Counter())
+                _moved(step.stage, _with_levels(changes), stored, states)
             case Produce():
                 change = evaluate(step.query, stored)
             case Replace():
@@ -108,9 +116,50 @@ def _settle(step: Settle, stored: _Stored, states: dict[str, Bag]) -> None:
     delta = evaluate(step.query, stored)
     if not _deletes_extremes(stage, stored) and evaluate(step.query_if_none_lost, stored) != delta:
         raise AssertionError(f"the two forms of settling {stage.table} disagree")
+    _moved(stage, delta, stored, states)
+
+
+def _moved(stage: Stage, delta: Bag, stored: _Stored, states: dict[str, Bag]) -> None:
     states[stage.table] = added(states[stage.table], delta)
     stored.hidden[stage.state_table, At.DELTA] = Counter({(*row, None): n for row, n in delta.items()})
     stored.hidden[stage.state_table, At.NEW] = _log(states[stage.table])
+
+
+class _Interpreted:
+    """The queries of levels in the interpreter."""
+
+    def __init__(self, stored: _Stored, recursion: Recursion) -> None:
+        self.stored = stored
+        self.fields = tuple(f"c{i}" for i in range(len(recursion.output)))
+
+    def bag(self, query: Node, made: Mapping[str, Bag]) -> Bag:
+        fields = {**self.stored.fields, **dict.fromkeys(made, self.fields)}
+        hidden = {**self.stored.hidden, **{(name, at): bag for name, bag in made.items() for at in At}}
+        return evaluate(query, replace(self.stored, fields=fields, hidden=hidden))
+
+    def plus(self, rows: Bag, change: Bag) -> Bag:
+        return added(rows, change)
+
+    def total(self, relation: Bag) -> int:
+        return relation.total()
+
+    def differs(self, change: Bag) -> bool:
+        return bool(change)
+
+
+def _loop(step: Iterate, stored: _Stored) -> LevelLoop[Bag]:
+    recursion = step.stage.recursion
+    queries = LevelQueries(recursion.table, step.start, step.from_level, step.from_both, step.from_tables)
+    return LevelLoop(_Interpreted(stored, recursion), queries, Limits(recursion.most_levels, recursion.most_rows))
+
+
+def _with_levels(levels: Iterable[Bag]) -> Bag:
+    return Counter({(number, *row): n for number, level in enumerate(levels) for row, n in level.items()})
+
+
+def _levels(state: Bag) -> list[Bag]:
+    depth = 1 + max((row[0] for row in state), default=-1)
+    return [Counter({row[1:]: n for row, n in state.items() if row[0] == number}) for number in range(depth)]
 
 
 def _deletes_extremes(stage: Stage, stored: _Stored) -> bool:

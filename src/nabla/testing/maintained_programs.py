@@ -108,7 +108,7 @@ def by_delta_rules(maintained: MaintainedProgram, predicate: str, changes: Mappi
         change = changes.get(name, SetChange()) if name not in maintained.program.tables else None
         change = change or SetChange(after - before, before - after)
         for sign, rows in (("ᵒ", before), ("⁺", change.inserted), ("⁻", change.deleted)):
-            given[name + sign] = Rows(fields, Counter(rows))
+            given[name + sign] = Rows.of(fields, Counter(rows))
     made = propagate(rules, memory, given)
     come, went = ({*made[predicate + sign].bag} if predicate + sign in made else set() for sign in SIGNS)
     return SetChange(frozenset(come), frozenset(went))

@@ -16,13 +16,15 @@ from typing import Any, TypeAlias, TypeVar
 from sqlglot import Dialect, exp
 from sqlglot.errors import SqlglotError
 
-from nabla.algebra.evaluator.arithmetic import negative, operation
+from nabla.algebra.evaluator.arithmetic import in_range, negative, operation
 from nabla.algebra.evaluator.casts import cast_to
+from nabla.algebra.evaluator.dates import MOVES
 from nabla.algebra.evaluator.functions import CLASSES, EXTRACTED, NAMES, Function
 from nabla.algebra.evaluator.terms import Layout, Slot, Term, constant, strict
 from nabla.algebra.evaluator.types import (
     BIGINT,
     BOOLEAN,
+    DATE,
     DOUBLE,
     INT,
     INTEGRAL,
@@ -42,6 +44,10 @@ _SPARK = Dialect.get_or_raise("spark")
 
 # Flags of sqlglot's nodes that say what Spark does anyway, or that a builder reads. Others may change the meaning.
 _UNDERSTOOD = frozenset(("safe", "typed", "ignore_nulls", "quoted", "is_string", "this", "big_int"))
+
+# Spark prints BETWEEN as a function, which sqlglot does not know.
+BETWEEN = "is_between"
+_BETWEEN = re.compile(r"""(r?'(?:[^'\\]|\\.)*'|r?"(?:[^"\\]|\\.)*")|\bbetween\(""", re.IGNORECASE)
 
 Builder: TypeAlias = Callable[[Any, "Scope"], Term]
 _BUILDERS: dict[type[exp.Expr], Builder] = {}
@@ -108,7 +114,7 @@ def shape_of(text: str) -> tuple[str, tuple[str, ...]]:
 @lru_cache(maxsize=1 << 14)
 def parse(shape: str) -> exp.Expr:
     try:
-        trees = _SPARK.parse(shape)
+        trees = _SPARK.parse(_BETWEEN.sub(lambda m: m[1] or BETWEEN + "(", shape))
     except (SqlglotError, TypeError, ValueError) as error:
         raise CannotEvaluate(f"{shape} cannot be parsed: {error}") from error
     if len(trees) != 1 or trees[0] is None:
@@ -216,15 +222,30 @@ _COMPARING: dict[type[exp.Expr], str] = {
 
 @builds(*_ARITHMETIC)
 def _arithmetic(node: exp.Binary, scope: Scope) -> Term:
+    if isinstance(node.right, exp.Interval):
+        return _moved_date(node, scope)
     left, right = scope(node.left), scope(node.right)
     apply, kind = operation(_ARITHMETIC[type(node)], left.type, right.type, (left.digits, right.digits))
     return strict(apply, (left, right), kind)
 
 
+def _moved_date(node: exp.Binary, scope: Scope) -> Term:
+    """A date plus or minus an interval of whole years, months or days."""
+    day, interval = scope(node.left), node.right
+    unit, count = str(interval.args.get("unit")).upper(), interval.this
+    whole = isinstance(count, exp.Literal) and count.this.isdecimal()
+    if not isinstance(node, exp.Add | exp.Sub) or day.type != DATE or unit not in MOVES or not whole:
+        raise CannotEvaluate(node.sql("spark"))
+    n = int(count.this) * (1 if isinstance(node, exp.Add) else -1)
+    return strict(lambda value: MOVES[unit](value, n), [day], DATE)
+
+
 @builds(exp.Neg)
 def _negative(node: exp.Neg, scope: Scope) -> Term:
     operand = scope(node.this)
-    return strict(negative, [operand], operand.type)._replace(digits=operand.digits)
+    kind = operand.type
+    apply = (lambda value: in_range(-value, kind)) if kind in INTEGRAL else negative
+    return strict(apply, [operand], kind)._replace(digits=operand.digits)
 
 
 @builds(*_COMPARING)

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from nabla.algebra.evaluator.compiler import Scope, builds, builds_named, compared, field_of
+from nabla.algebra.evaluator.compiler import BETWEEN, Scope, builds, builds_named, compared, field_of
 from nabla.algebra.evaluator.functions import element_at, half_up, item, like
 from nabla.algebra.evaluator.terms import Get, Term, strict, unified
 from nabla.algebra.evaluator.types import (
@@ -51,6 +51,13 @@ def _not(node: exp.Not, scope: Scope) -> Term:
 def _is(node: exp.Is, scope: Scope) -> Term:
     operand, wanted = scope(node.this).get, scope(node.expression).get(())
     return Term(lambda row: operand(row) is wanted, BOOLEAN)
+
+
+@builds_named(BETWEEN)
+def _is_between(arguments: list[exp.Expr], scope: Scope) -> Term:
+    value, low, high = scope.all(arguments)
+    above, below = compared(">=", value, low).get, compared("<=", value, high).get
+    return Term(lambda row: conjunction(above(row), below(row)), BOOLEAN)
 
 
 @builds_named("isnull")

@@ -21,6 +21,7 @@ from nabla.engine import intake, types
 from nabla.errors import NablaError
 from nabla.results import RefreshReport
 from nabla.testing.fuzz.bags import Contents, rows_of, stored, wrong_content, wrong_feed
+from nabla.testing.fuzz.sql_edits import names_in
 from nabla.testing.random_data import Row, Table
 
 MOST_ROWS = 2000
@@ -124,6 +125,8 @@ class Trial:
     def __post_init__(self) -> None:
         self.lake = nabla.open(self.folder, spark=self.spark.newSession())
         self.reference = Reference(self.spark)
+        self._answers: dict[str, pa.Table] = {}
+        self._changed: set[str] = set()
 
     def create_table(self, table: Table, rows: tuple[Row, ...]) -> None:
         self.lake.create_table(table.name, schema=table.ddl, data=list(rows))
@@ -143,6 +146,7 @@ class Trial:
         finally:
             self.seconds.creating += time.monotonic() - begun
         self.views[name] = sql
+        self._answers[name] = expected
         self.reference.show(name, expected)
         wrong = wrong_content(stored(self.lake, name)[0], rows_of(expected))
         return Fault(name, f"as built, {wrong}") if wrong else None
@@ -163,6 +167,7 @@ class Trial:
                 if change.come:
                     tx.insert(change.table, list(change.come))
         self.reference.change(batch)
+        self._changed |= {change.table for change in batch}
         self.seconds.changing += time.monotonic() - begun
 
     def refresh(self) -> tuple[Mapping[str, Any], list[Fault]]:
@@ -186,17 +191,21 @@ class Trial:
         return reports, faults
 
     def _expected(self) -> dict[str, pa.Table]:
-        """What every query gives now; a view whose query fails on the new data (too many rows for one value) goes."""
-        expected = {}
+        """What every query gives now; a view whose query fails on the new data (too many rows for one value) goes.
+
+        A query is asked again if something that it reads has changed: a table, or a view that was asked again.
+        """
         for name in list(self.views):
-            if name not in self.views:
+            if name not in self.views or self._changed.isdisjoint(names_in(self.views[name])):
                 continue
             try:
-                expected[name] = self._answered(self.views[name])
-                self.reference.show(name, expected[name])
+                self._answers[name] = self._answered(self.views[name])
+                self._changed.add(name)
+                self.reference.show(name, self._answers[name])
             except Refused:
                 self.drop(name)
-        return {name: rows for name, rows in expected.items() if name in self.views}
+        self._changed.clear()
+        return {name: self._answers[name] for name in self.views}
 
     def _refreshed(self) -> tuple[Mapping[str, Any], list[Fault]]:
         try:

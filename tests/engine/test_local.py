@@ -1,0 +1,141 @@
+"""What the driver computes or leaves out by itself: always what the specification of the algebra says."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from small_data import Case, arrow, arrow_schema, cases
+
+from nabla.algebra.evaluator import evaluate_expression, named_layout
+from nabla.algebra.evaluator.exact import exact_type, is_exact
+from nabla.algebra.hash_joins import HashRun
+from nabla.algebra.interpreter import bag_of, evaluate
+from nabla.algebra.nodes import Join, Scan
+from nabla.engine import lookup as lookup_module
+from nabla.engine.known import Known
+from nabla.engine.local import answer
+from nabla.testing.random_plans import ALL, CORE, random_scenario
+
+CASES = 100
+
+
+def test_hash_joins_give_what_loops_give() -> None:
+    kinds = set()
+    for seed in range(40_000, 40_300):
+        scenario = random_scenario(seed, ALL)
+        kinds |= {node.kind for node in scenario.plan.walk() if isinstance(node, Join)}
+        assert HashRun(scenario.database)(scenario.plan) == evaluate(scenario.plan, scenario.database), f"seed {seed}"
+    assert kinds == {"inner", "left", "right", "full", "semi", "anti"}
+
+
+def test_what_is_known_of_a_query_is_a_superset(tmp_path: Path) -> None:
+    pieces = 0
+    for case in cases(50_000, CASES, tmp_path):
+        known = Known(case.held)
+        for node in case.query.walk():
+            rows = evaluate(node, case.database)
+            names = [c.name for c in node.columns]
+            for piece in known.pieces(node):
+                pieces += 1
+                shared = [n for n in piece.column_names if n in names]
+                there = set(zip(*(piece[n].to_pylist() for n in shared), strict=True))
+                mine = {tuple(row[names.index(n)] for n in shared) for row in rows}
+                assert mine <= there, f"seed {case.seed}: {mine - there} is not among what is known"
+    assert pieces > CASES
+
+
+@pytest.mark.parametrize("smallest", [0, 1_000_000], ids=["looked up by values", "read whole"])
+def test_a_query_over_what_was_looked_up_gives_the_same(
+    smallest: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lookup_module, "SMALLEST", smallest)
+    found = 0
+    for case in cases(60_000, CASES, tmp_path):
+        lookup = case.lookup()
+        reduced = lookup.reduced(case.query)
+        found += bool(lookup.found)
+        assert reduced.columns == case.query.columns
+        assert reduced.signed == case.query.signed
+        expected = evaluate(case.query, case.database)
+        assert evaluate(reduced, case.with_found(lookup)) == expected, f"seed {case.seed}"
+    assert found > CASES / 10, "hardly anything was looked up"
+
+
+def test_answers_of_the_driver_are_those_of_the_algebra(tmp_path: Path) -> None:
+    answered = 0
+    for case in cases(70_000, 3 * CASES, tmp_path, CORE):
+        if not all(exact_type(c.type) for c in case.query.columns) or not case.query.columns:
+            continue
+        schema = arrow_schema(case.query.columns, weights=True)
+        table = answer(case.query, lambda scan, case=case: _held(scan, case), schema)
+        if table is None:
+            continue
+        answered += 1
+        columns = [column.to_pylist() for column in table.columns]
+        found = bag_of((row[:-1], row[-1]) for row in zip(*columns, strict=True))
+        assert found == evaluate(case.query, case.database), f"seed {case.seed}"
+    assert answered > CASES / 10, "hardly anything was answered"
+
+
+def _held(scan: Scan, case: Case) -> pa.Table:
+    return arrow(case.database.read(scan.table, scan.at), scan, case.database, weights=scan.signed)
+
+
+TYPES = {"d": "date", "s": "string", "x": "decimal(15,2)", "n": "int", "f": "double", "t": "timestamp"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "`n` + 1 > 3 AND `s` IN ('a', 'b')",
+        "0.5BD * `x`",
+        "`d` < (DATE '1994-01-01' + INTERVAL '1' YEAR)",
+        "`s` LIKE 'forest%'",
+        "substring(`s`, 1, 2)",
+        "year(`d`)",
+        "between(`n`, 1, 5)",
+        "(`n` + 1) % 4 = -1",
+        "CASE WHEN `n` IS NULL THEN 0L ELSE CAST(`n` AS BIGINT) END",
+    ],
+)
+def test_plain_expressions_are_exact(text: str) -> None:
+    assert is_exact(text, named_layout(dict.fromkeys(TYPES), TYPES))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "`f` > 1",
+        "`n` / 2",
+        "CAST(`s` AS INT)",
+        "CAST(`n` AS STRING)",
+        "upper(`s`)",
+        "`s` LIKE `s`",
+        r"`s` LIKE 'a\\_%'",
+        "substring(`s`, `n`, 2)",
+        "`t` > `t`",
+        "date_format(`d`, 'yyyy')",
+        "rand() > 0.5",
+        "`x` % 2",
+        "`s` = 1",
+        "`d` > '2024-01-01'",
+    ],
+)
+def test_expressions_that_leave_room_for_interpretation_are_not(text: str) -> None:
+    assert not is_exact(text, named_layout(dict.fromkeys(TYPES), TYPES))
+
+
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("DATE '2024-01-31' + INTERVAL '1' MONTH", date(2024, 2, 29)),
+        ("DATE '2024-02-29' + INTERVAL '1' YEAR", date(2025, 2, 28)),
+        ("DATE '2024-03-01' - INTERVAL '1' DAY", date(2024, 2, 29)),
+        ("DATE '2024-01-15' - INTERVAL '13' MONTH", date(2022, 12, 15)),
+    ],
+)
+def test_dates_are_moved_as_calendars_say(text: str, day: date) -> None:
+    assert evaluate_expression(text, {}) == day

@@ -1,0 +1,134 @@
+"""WITH RECURSIVE as a view: bags, kept level by level, judged by Spark's own recursion."""
+
+from __future__ import annotations
+
+import pytest
+from comparing import bag, refreshed
+
+from nabla.errors import NablaError, NotIncremental
+from nabla.lake import Lake
+
+pytestmark = pytest.mark.spark
+
+PATHS = (
+    "WITH RECURSIVE p(x, y) AS (SELECT a, b FROM edge UNION ALL SELECT p.x, e.b FROM p JOIN edge e ON p.y = e.a) "
+    "SELECT * FROM p"
+)
+TREE = """
+    WITH RECURSIVE t MAX RECURSION LEVEL 20 AS (
+        SELECT id, name, CAST(name AS STRING) AS trail FROM part WHERE parent IS NULL
+        UNION ALL
+        SELECT c.id, c.name, concat(t.trail, '/', c.name) FROM t JOIN part c ON c.parent = t.id
+    )
+    SELECT trail, length(trail) AS n FROM t
+"""
+DIAMOND = [(1, 2), (1, 3), (2, 4), (3, 4), (4, 5)]
+
+
+@pytest.fixture
+def graph(lake: Lake) -> Lake:
+    lake.create_table("edge", schema="a BIGINT, b BIGINT", data=DIAMOND)
+    return lake
+
+
+def _change(lake: Lake, come: list[tuple[int, int]], gone: list[tuple[int, int]]) -> None:
+    with lake.transaction() as tx:
+        if gone:
+            tx.delete("edge", rows=gone)
+        if come:
+            tx.insert("edge", come)
+
+
+def test_a_row_is_there_as_often_as_it_is_derived(graph: Lake) -> None:
+    graph.create_view("path", PATHS)
+    assert bag(graph.read("path"))[(1, 5)] == 2
+    for come, gone in (
+        ([(5, 6), (0, 1)], []),
+        ([], [(1, 2)]),
+        ([(1, 2), (1, 2), (2, 5)], [(4, 5)]),
+        ([(4, 5)], [(3, 4), (5, 6)]),
+        ([(7, 8)], [(1, 2)]),
+    ):
+        _change(graph, come, gone)
+        report = refreshed(graph, mode="strict")["path"]
+        assert (report.mode, report.jobs) == ("incremental", 0)
+        assert report.rounds
+
+
+def test_views_around_a_recursion(graph: Lake) -> None:
+    graph.create_table("node", schema="id BIGINT, label STRING", data=[(i, f"n{i}") for i in range(8)])
+    recursion = PATHS.removesuffix("SELECT * FROM p")
+    graph.create_view("reach", recursion + "SELECT x, COUNT(*) AS n, MAX(y) AS far FROM p GROUP BY x")
+    graph.create_view("labels", recursion + "SELECT n.label, p.y FROM p JOIN node n ON p.x = n.id WHERE p.y > 3")
+    graph.create_view("both", recursion + "SELECT q.x, p.y FROM p JOIN p q ON p.x = q.y")
+    for come, gone in (([(5, 6)], [(2, 4)]), ([(2, 4), (0, 1)], []), ([], [(1, 3), (4, 5)])):
+        _change(graph, come, gone)
+        with graph.transaction() as tx:
+            tx.update("node", set={"label": "concat(label, '!')"}, where="id = 1")
+        report = refreshed(graph, mode="strict")
+        assert {view.mode for view in report.values()} == {"incremental"}
+
+
+def test_what_only_spark_can_compute_is_kept_level_by_level(lake: Lake) -> None:
+    rows = [(1, None, "car"), (2, 1, "engine"), (3, 1, "wheel"), (4, 2, "valve"), (5, 3, "bolt")]
+    lake.create_table("part", schema="id INT, parent INT, name STRING", data=rows)
+    lake.create_view("tree", TREE)
+    assert ("car/engine/valve", 16) in bag(lake.read("tree"))
+    with lake.transaction() as tx:
+        tx.update("part", set={"parent": "3"}, where="id = 4")
+        tx.insert("part", [(6, 4, "spring"), (7, None, "boat")])
+        tx.delete("part", where="id = 5")
+    report = refreshed(lake, mode="strict")["tree"]
+    assert report.jobs > 0
+    with lake.transaction() as tx:
+        tx.update("part", set={"name": "'motor'"}, where="id = 3")
+    assert refreshed(lake, mode="strict")["tree"].inserted == 3
+
+
+def test_the_step_may_exclude_by_a_table_that_changes(graph: Lake) -> None:
+    graph.create_table("blocked", schema="id BIGINT", data=[(3,)])
+    graph.create_view(
+        "free",
+        "WITH RECURSIVE p(x, y) AS (SELECT a, b FROM edge WHERE a = 1 UNION ALL SELECT p.x, e.b FROM p JOIN edge e "
+        "ON p.y = e.a WHERE e.b NOT IN (SELECT id FROM blocked) AND EXISTS (SELECT 1 FROM edge z WHERE z.b = e.b)) "
+        "SELECT y FROM p",
+    )
+    for come, gone in (([(4,)], [(3,)]), ([(None,)], [(4,)]), ([], [(None,)])):
+        with graph.transaction() as tx:
+            tx.insert("blocked", come) if come else None
+            tx.delete("blocked", rows=gone)
+        refreshed(graph, mode="strict")
+
+
+def test_a_cycle_is_refused_as_spark_refuses_it(graph: Lake) -> None:
+    graph.create_view("path", PATHS)
+    before = bag(graph.read("path"))
+    _change(graph, [(5, 1)], [])
+    for mode in ("incremental", "full"):
+        with pytest.raises(NablaError, match="RECURSION"):
+            graph.refresh(mode=mode)  # type: ignore[arg-type]
+    assert bag(graph.read("path")) == before
+    _change(graph, [(5, 6)], [(5, 1)])
+    refreshed(graph, mode="strict")
+
+
+def test_grouping_inside_of_a_recursion_is_recomputed(graph: Lake) -> None:
+    sql = PATHS.replace("UNION ALL SELECT p.x", "UNION ALL SELECT DISTINCT p.x")
+    graph.create_view("path", sql)
+    _change(graph, [(5, 6)], [(1, 2)])
+    with pytest.raises(NotIncremental, match="every level"):
+        graph.refresh(mode="strict")
+    report = refreshed(graph)["path"]
+    assert report.mode == "full"
+    assert report.reason.startswith("NABLA_UNSUPPORTED_OPERATOR")
+
+
+def test_it_is_explained(graph: Lake) -> None:
+    graph.create_view("path", PATHS)
+    _change(graph, [(5, 6)], [])
+    said = graph.explain("path", mode="incremental")
+    assert "levels" in str(said)
+    assert "recursion" in said.tree
+    assert said.to_html()
+    assert "d level·1" in said.algebra()
+    assert "change of level·1" in said.sql()
