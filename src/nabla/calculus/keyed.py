@@ -16,10 +16,10 @@ from itertools import count
 
 from nabla.algebra.expressions import Column, equal
 from nabla.algebra.nodes import At, Distinct, Filter, Join, MalformedPlan, Node, Project, Scan, UnionAll
-from nabla.calculus.delta import keys_of, relations
+from nabla.calculus.delta import keys_of
 from nabla.calculus.stages import stored_fields
 
-TOUCHED = "K.touched"
+TOUCHED = "@K.touched"
 """The name under which queries scan K."""
 
 Key = tuple[str, ...]
@@ -38,7 +38,7 @@ def touched_keys(root: Node, key: Key, changed: frozenset[str]) -> Node:
     return Distinct(UnionAll(tuple(keys), keys[0].columns))
 
 
-def of_touched(root: Node, key: Key, changed: frozenset[str]) -> Node:
+def of_touched(root: Node, key: Key) -> Node:
     """The view's query over the new rows with keys in K."""
     numbers = count(1)
 
@@ -48,11 +48,7 @@ def of_touched(root: Node, key: Key, changed: frozenset[str]) -> Node:
                 return _with_key_in(node, key, f"K{next(numbers)}")
             case Filter() | Project():
                 return node.with_inputs(near(node.input))
-            case Join(kind="inner"):  # one side is enough, and of the changed one the new rows are at hand
-                if relations(node.right) & changed and not relations(node.left) & changed:
-                    return node.with_inputs(node.left, near(node.right))
-                return node.with_inputs(near(node.left), node.right)
-            case Join():
+            case Join():  # both sides, so that either can be the one that is broadcast
                 return node.with_inputs(near(node.left), near(node.right))
         raise MalformedPlan(f"{type(node).__name__} in a view that is computed key by key")
 

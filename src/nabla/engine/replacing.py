@@ -6,12 +6,14 @@ are joined with these, or restricted to the touched keys.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nabla.algebra.nodes import At, Node, Scan
+from nabla.algebra.nodes import At, Join, Node, Scan
 from nabla.algebra.rewrite import rewritten
 from nabla.calculus.keyed import TOUCHED, restricted_scan
 from nabla.calculus.stages import stored_fields
@@ -35,6 +37,7 @@ def replaced(execution: Execution, step: Replace) -> Replacement:
     execution.hold(TOUCHED, held.frame, held.table)
     only = changed[0] if len(changed) == 1 else None
     query = rewritten(step.query, lambda node: _with_new_rows(execution, node, only))
+    query = rewritten(query, lambda node: _lighter_first(node, sources))
     return Replacement(names, keys, execution.view_rows(query))
 
 
@@ -43,7 +46,7 @@ def _with_new_rows(execution: Execution, node: Node, changed: Source | None) -> 
     scan = restricted_scan(node)
     if scan is None or changed is None or scan.table != changed.name:
         return node
-    new = Scan(f"{scan.table}.touched", At.NEW, scan.output, stored_fields(scan.output))
+    new = Scan(f"@new {scan.table}.touched", At.NEW, scan.output, stored_fields(scan.output))
     places = [changed.names.index(field) for field in scan.fields]
     held = changed.held_insertions()
     if held is not None:
@@ -55,6 +58,21 @@ def _with_new_rows(execution: Execution, node: Node, changed: Source | None) -> 
     else:
         return node
     return new
+
+
+def _lighter_first(node: Node, sources: Mapping[str, Source]) -> Node:
+    """The side of a join with the shorter rows first: both have about as many, and it is the first that is broadcast."""
+
+    def weight(side: Node) -> float:
+        tables = {
+            scan.table.removeprefix("@new ").removesuffix(".touched") for scan in side.walk() if isinstance(scan, Scan)
+        }
+        known = [sources[table].after for table in tables if table in sources]
+        return sum(table.bytes / max(1, table.rows) for table in known)
+
+    if isinstance(node, Join) and node.kind == "inner" and weight(node.right) < weight(node.left):
+        return replace(node, left=node.right, right=node.left)
+    return node
 
 
 def distinct(keys: pa.Table) -> pa.Table:

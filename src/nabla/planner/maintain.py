@@ -22,7 +22,7 @@ def maintenance(staged: Staged, changed: frozenset[str], rows: Rows = NOTHING_KN
     if staged.keyed:
         if not relations(staged.root) & changed:
             return ()
-        near = outwards(of_touched(staged.root, staged.key, changed), rows)
+        near = outwards(of_touched(staged.root, staged.key), rows)
         return (Replace(staged.key_places, touched_keys(staged.root, staged.key, changed), near),)
     steps: list[Step] = []
     moved = set(changed)
