@@ -11,9 +11,10 @@ from nabla.algebra.clock import Instant, Moments
 from nabla.algebra.nodes import At
 from nabla.engine import types
 from nabla.engine.apply import feed_schema
-from nabla.engine.execute import Execution, Result, Rows
+from nabla.engine.execute import Execution
 from nabla.engine.frames import Sessions, Workspace, Workspaces
 from nabla.engine.relations import Relations, Source
+from nabla.engine.results import Result, Rows
 from nabla.engine.rounds import run_group, sized
 from nabla.planner.choose import SourceFacts, ViewFacts, choose
 from nabla.planner.steps import Plan

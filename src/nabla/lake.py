@@ -32,6 +32,7 @@ from nabla.frontend.failures import failed
 from nabla.nested.language import Nested, nested
 from nabla.nested.schema import Schema, check_order
 from nabla.nested.updates import unnest_sql
+from nabla.nested_checks import check_written
 from nabla.planner.explain import Explanation
 from nabla.planner.steps import Mode, Size
 from nabla.results import Event, History, LakeStatus, RefreshReport, Status, ViewReport
@@ -119,7 +120,7 @@ class Lake:
         check_order(shape)
         definition = {"schema": shape.json(), "key": nests.nested_key(shape), "foreign_keys": {}, "nested": True}
         if data is not None:
-            data = nests.checked(data, shape, name)
+            data = nests.canonical(data, shape, name)
         self._create(name, shape, data, definition, state)
         return nested(name)
 
@@ -128,19 +129,23 @@ class Lake:
     ) -> None:
         stored = types.stored(shape, safe(shape.names))
         path = self._log.new_path(name)
-        adds = self._written(data, shape, stored, path, name)
+        adds = self._written(data, shape, stored, path, name, bool(definition.get("nested")))
         StoredTable.create(self._log.folder(path), stored.json(), adds)
         facts = {"rows": sum(f.rows for f in adds)}
         entry = Entry(name, "table", definition, {"data": Part(path, 0)}, facts)
         self._log.commit({name: entry}, state, "create table", {name: {"inserted": facts["rows"], "deleted": 0}})
 
-    def _written(self, data: intake.Data, shape: StructType, stored: StructType, path: str, name: str) -> Any:
+    def _written(
+        self, data: intake.Data, shape: StructType, stored: StructType, path: str, name: str, nested: bool
+    ) -> Any:
         folder = self._log.folder(path)
         if data is None:
             return ()
         if isinstance(data, DataFrame):
             staging = self._log.new_staging()
             intake.fitting_frame(data, shape, name).toDF(*stored.names).write.parquet(staging)
+            if nested:
+                check_written(staging, shape, name)
             return files.adopt(staging, folder)
         return files.write(folder, types.conform(intake.arrow_rows(data, shape, name), stored))
 

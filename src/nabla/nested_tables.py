@@ -14,9 +14,8 @@ from pyspark.sql.types import ArrayType, Row, StructType
 from nabla.algebra.expressions import quote
 from nabla.algebra.sql import to_sql
 from nabla.engine import intake, types
-from nabla.engine.apply import split
 from nabla.engine.frames import Workspace
-from nabla.engine.matching import Matching
+from nabla.engine.results import Replacement
 from nabla.engine.sources import snapshot_frame
 from nabla.errors import NablaError
 from nabla.nested import expressions as sql
@@ -27,8 +26,9 @@ from nabla.nested.language import Nested
 from nabla.nested.meaning import Source, schema_of
 from nabla.nested.plans import to_plan
 from nabla.nested.schema import Schema, atoms_only, is_prime
-from nabla.nested.updates import CHANGE, change, change_plan
-from nabla.storage import bags, files, reading
+from nabla.nested.updates import CHANGE, change, updated_plan
+from nabla.nested_checks import check_written, near, stored_key
+from nabla.storage import bags, files
 from nabla.storage.bags import N
 from nabla.storage.catalog import Entry, LakeState
 from nabla.views import View, load_view
@@ -59,8 +59,12 @@ def define(name: str, expression: Nested, lake: Lake, state: LakeState) -> View:
             flat = isinstance(leaf, language.Nest)
             schema = atoms_only(shape_of(entry)) if flat else Schema.of(shape_of(entry))
             sources[entry.name] = Source(schema, pnf=is_nested(entry))
-    plan, outputs = to_plan(expression, sources), schema_of(expression, sources).names
-    return View.of(name, plan, outputs, None, forms(expression, sources), str(expression))
+    plan, schema = to_plan(expression, sources), schema_of(expression, sources)
+    by_key = all(source.pnf for source in sources.values()) and not any(
+        isinstance(leaf, language.Nest) for leaf in expression.walk()
+    )
+    notes, key = forms(expression, sources), schema.key if by_key else ()
+    return View.of(name, plan, schema.names, None, notes, str(expression), key=key)
 
 
 # Rows in canonical form
@@ -102,19 +106,16 @@ def _arrow(r: model.Relation, visible: StructType, table: str) -> pa.Table:
     return intake.arrow_rows(model.dicts(r, Schema.of(visible)), visible, table)
 
 
-def checked(data: intake.Data, visible: StructType, table: str) -> intake.Data:
-    """The data of a new table, in canonical form and in PNF at every level."""
+def canonical(data: intake.Data, visible: StructType, table: str) -> intake.Data:
+    """The data of a new table in canonical form. Rows that Spark has are checked once they are written."""
     if not isinstance(data, DataFrame):
         return canonical_rows(data, visible, table)
-    frame = intake.fitting_frame(data, visible, table)
-    _check_top(frame, Schema.of(visible), table)
-    return canonical_frame(frame, table)
+    return canonical_frame(intake.fitting_frame(data, visible, table))
 
 
-def canonical_frame(frame: DataFrame, table: str) -> DataFrame:
-    """The same for rows that Spark has: checked below the top level by one query, sorted by expressions."""
+def canonical_frame(frame: DataFrame) -> DataFrame:
+    """Sorted by expressions at every level."""
     schema = Schema.of(frame.schema)
-    _check_frame(frame, schema, table)
     columns = [
         F.expr(sql.canonical(quote(name), schema[name])).alias(name)
         if name in schema.structured
@@ -122,56 +123,6 @@ def canonical_frame(frame: DataFrame, table: str) -> DataFrame:
         for name in frame.columns
     ]
     return frame.select(*columns)
-
-
-def _check_frame(frame: DataFrame, schema: Schema, table: str) -> None:
-    wrong = " OR ".join(sql.violates(quote(name), part) for name, part in schema.parts)
-    if wrong:
-        model.relation(frame.where(wrong).limit(1).toArrow().to_pylist(), schema, table)
-
-
-def _check_top(frame: DataFrame, schema: Schema, table: str) -> None:
-    twice = frame.groupBy(*map(quote, schema.key)).count().where("count > 1").limit(1).toArrow().to_pylist()
-    if twice:
-        raise model.not_pnf(schema, tuple(twice[0].values())[:-1], table=f'table "{table}", ')
-
-
-# The key at the top level
-
-
-def check_keys(c: TableChange) -> None:
-    """Refuses a change after which two rows have one key."""
-    schema, names = Schema.of(c.visible), _stored_key(c)
-    deleted, inserted = split(c.net())
-    keys = [bags.counted(types.conform(files.read_folder(path), c.stored)).select([*names, N]) for path in c.written]
-    keys.append(inserted.select([*names, N]))
-    new = bags.consolidate(pa.concat_tables(keys))
-    there = bags.counted(_near(c, new, names)).select([*names, N])
-    after = bags.consolidate(pa.concat_tables([there, bags.negated(deleted.select([*names, N])), new]))
-    twice = after.filter(pc.greater(after[N], pa.scalar(1, pa.int64()))).slice(0, 1).to_pylist()
-    if twice:
-        key = tuple(model.frozen(twice[0][name]) for name in names)
-        raise NablaError(
-            "NABLA_PNF",
-            f"two rows would have the key {model.shown(schema, key)}",
-            place=f'table "{c.name}", level 1',
-            remedy="The atomic attributes are the key. Use merge to add to a row that is there.",
-        )
-
-
-def _stored_key(c: TableChange) -> list[str]:
-    places = [c.visible.names.index(name) for name in Schema.of(c.visible).key]
-    return [c.stored.names[place] for place in places]
-
-
-def _near(c: TableChange, keys: pa.Table, columns: list[str]) -> pa.Table:
-    """Rows of the table with some of the keys' values: all with the keys, and maybe others."""
-    for name in _stored_key(c):
-        kind = c.snapshot.schema.field(name).type
-        if not pa.types.is_floating(kind) and not pa.types.is_nested(kind):
-            found = Matching().rows(c.snapshot, name, pc.unique(keys[name].combine_chunks()), columns)
-            return reading.read(c.snapshot, columns) if found is None else found
-    return reading.read(c.snapshot, columns)
 
 
 # Updates
@@ -183,7 +134,7 @@ def update_rows(c: TableChange, d: model.Relation, sign: Sign) -> None:
     if not d:
         return
     keys = _arrow({key: {name: {} for name in schema.structured} for key in d}, c.visible, c.name).rename_columns(names)
-    seen = pa.concat_tables([bags.counted(_near(c, keys, names)).select([*names, N]), c.net()])
+    seen = pa.concat_tables([bags.counted(near(c, keys, names)).select([*names, N]), c.net()])
     there = bags.consolidate(seen)
     there = there.filter(pc.greater(there[N], pa.scalar(0, pa.int64())))
     places: dict[model.Key, int] = {}
@@ -200,21 +151,25 @@ def update_rows(c: TableChange, d: model.Relation, sign: Sign) -> None:
 
 def update_frame(lake: Lake, c: TableChange, frame: DataFrame, sign: Sign) -> None:
     """The same by one Spark query, for a DataFrame and a table that the transaction has not changed yet."""
-    if c.pieces or c.written:
+    if c.changed:
         update_rows(c, read(frame, c.visible, c.name), sign)
         return
     schema, update = Schema.of(c.visible), prime_subschema(frame, c)
-    _check_frame(frame, update, c.name)
-    _check_top(frame, update, c.name)
     with Workspace(frame.sparkSession, lake._log.new_staging()) as workspace:
+        rows = canonical_frame(frame)
+        path = str(workspace.path())
+        rows.write.parquet(path)
+        check_written(path, rows.schema, c.name)
         tables = {
-            CHANGE: workspace.name("change", lambda: frame),
+            CHANGE: workspace.name("change", lambda: frame.sparkSession.read.schema(rows.schema).parquet(path)),
             "": workspace.name("table", lambda: snapshot_frame(workspace, c.snapshot, c.visible.names)),
         }
-        text = to_sql(change_plan(schema, update, sign), lambda scan: tables.get(scan.table, tables[""]))
+        text = to_sql(updated_plan(schema, update, sign), lambda scan: tables.get(scan.table, tables[""]))
         found = frame.sparkSession.sql(text).toArrow()
-    in_order = found.select([schema.names.index(name) for name in c.visible.names] + [len(schema.names)])
-    c.pieces.append(bags.consolidate(types.conform(in_order, types.with_weight(c.stored))))
+        touched = files.read_folder(path, list(schema.key))
+    new = types.conform(found.select([schema.names.index(name) for name in c.visible.names]), c.stored)
+    names = stored_key(c)
+    c.replacement = Replacement(tuple(names), touched.rename_columns(names), new)
 
 
 def prime_subschema(frame: DataFrame, c: TableChange) -> Schema:

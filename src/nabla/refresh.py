@@ -19,13 +19,15 @@ from nabla.engine.apply import (
     Applied,
     apply_change,
     apply_large,
+    apply_replacement,
     apply_state,
     difference,
     replace_large,
 )
-from nabla.engine.execute import Execution, Result, Rows
+from nabla.engine.execute import Execution
 from nabla.engine.frames import Sessions, Workspaces
 from nabla.engine.relations import Relations, Source
+from nabla.engine.results import Result, Rows
 from nabla.engine.rounds import sized
 from nabla.errors import Conflict, NablaError, NotIncremental
 from nabla.planner.choose import Measured, SourceFacts, ViewFacts, choose
@@ -200,6 +202,8 @@ class Refresh:
                 applied = replace_large(self.workspace("large"), data, feed, result.whole, version, now)
             else:
                 applied = apply_change(view.name, data, feed, difference(data, result.whole.table), version, now)
+        elif result.replacement is not None:
+            applied = apply_replacement(data, feed, result.replacement, version, now)
         elif result.change is None:
             applied = Applied(rows=data.rows)
         elif result.change.table is None:
@@ -278,7 +282,7 @@ def view_facts(refresh: Refresh, view: View, entry: Entry, sources: Mapping[str,
             if error.code != "NABLA_VERSION_GONE":
                 raise
             must_rebuild = f"{error.code}: {error.message} (source {name})"
-        found.append(SourceFacts(name, source.after.rows, changed, 0, source.old != source.new))
+        found.append(SourceFacts(name, source.after.rows, changed, 0, source.old != source.new, source.after.bytes))
     if entry.definition["layout"] != view.layout:
         raise NablaError(
             "NABLA_LAYOUT",

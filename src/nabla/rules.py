@@ -22,9 +22,10 @@ from nabla.datalog.stored import StoredRules, new_rules
 from nabla.declared import columns_of
 from nabla.engine import types
 from nabla.engine.driver_rounds import DriverRounds, Unsuited, suits
-from nabla.engine.execute import Execution, Rows
+from nabla.engine.execute import Execution
 from nabla.engine.frames import Sessions, Workspace
 from nabla.engine.relations import Relations
+from nabla.engine.results import Rows
 from nabla.engine.rounds import Rounds, run_group, sized
 from nabla.errors import NablaError
 from nabla.planner.choose import LARGE_CHANGE

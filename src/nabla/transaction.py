@@ -19,14 +19,18 @@ from nabla.algebra.expressions import quote
 from nabla.engine import intake, types
 from nabla.engine.apply import repeated, split
 from nabla.engine.frames import Workspace
+from nabla.engine.results import Replacement
 from nabla.engine.sources import snapshot_frame
 from nabla.errors import Conflict, NablaError
 from nabla.nested.equations import Sign
 from nabla.nested.model import Relation
+from nabla.nested_checks import check_keys, check_written
 from nabla.storage import bags, changes, files
 from nabla.storage.bags import N
 from nabla.storage.catalog import Entry
+from nabla.storage.changes import ChangeFile
 from nabla.storage.files import DataFile
+from nabla.storage.replace import compare_rows, replace_rows
 from nabla.storage.rewrite import absent, rewrite
 from nabla.storage.table import Snapshot
 
@@ -41,7 +45,8 @@ RECORDED_ROWS = 500_000
 
 @dataclass
 class TableChange:
-    """The net change of one table so far. `visible` is the schema that users see, `snapshot` what the table holds."""
+    """The net change of one table so far: signed rows, files that Spark wrote, or rows by key. `visible` is the schema that
+    users see, `snapshot` what the table holds."""
 
     name: str
     entry: Entry
@@ -49,7 +54,12 @@ class TableChange:
     snapshot: Snapshot
     pieces: list[pa.Table] = field(default_factory=list)
     written: list[str] = field(default_factory=list)
+    replacement: Replacement | None = None
     needed: list[pa.Table] = field(default_factory=list)
+
+    @property
+    def changed(self) -> bool:
+        return bool(self.pieces or self.written or self.replacement)
 
     @property
     def stored(self) -> StructType:
@@ -102,7 +112,7 @@ class Transaction:
         change = self._change(table)
         if isinstance(rows, DataFrame):
             frame = intake.fitting_frame(rows, change.visible, change.name)
-            frame = nests.canonical_frame(frame, change.name) if change.nested else frame
+            frame = nests.canonical_frame(frame) if change.nested else frame
             self._do(table, lambda c: self._insert_frame(c, frame))
         else:
             arrow = change.rows(rows)
@@ -222,6 +232,8 @@ class Transaction:
         """Rows that Spark has are written by Spark, and become the table's files as they are."""
         path = self._lake._log.new_staging()
         frame.toDF(*change.stored.names).write.parquet(path)
+        if change.nested:
+            check_written(path, change.visible, change.name)
         change.written.append(path)
 
     def _delete_rows(self, change: TableChange, rows: pa.Table) -> None:
@@ -272,10 +284,14 @@ class Transaction:
         return types.conform(table, types.with_weight(StructType(fields)))
 
     def _take_over_written(self, change: TableChange) -> None:
-        """Rows that Spark wrote join the others where an operation after the insertion may concern them."""
+        """Rows that Spark wrote join the others where an operation after theirs may concern them."""
         for path in change.written:
             change.pieces.append(bags.counted(types.conform(files.read_folder(path), change.stored)))
         change.written = []
+        if change.replacement is not None:
+            new, change.replacement = change.replacement, None
+            deleted, inserted = compare_rows(change.snapshot, new.key, new.touched, new.rows)
+            change.pieces += [bags.negated(bags.counted(deleted)), bags.counted(inserted)]
 
     def _commit_once(self) -> None:
         entries: dict[str, Entry | None] = {}
@@ -289,11 +305,12 @@ class Transaction:
 
     def _written_change(self, change: TableChange) -> tuple[Entry, Mapping[str, Any]] | None:
         """The files of a table's net change and its entry with the commit they belong to; None if nothing changed."""
-        if change.pieces:
+        if change.pieces or (change.written and change.replacement is not None):
             self._take_over_written(change)
-        if change.nested:
-            nests.check_keys(change)
-        if change.pieces:
+        if change.nested and change.replacement is None:
+            check_keys(change)
+        recorded: tuple[ChangeFile, ...] | None
+        if change.pieces or change.replacement is not None:
             adds, removes, net = self._rewritten(change)
             recorded = changes.record(change.snapshot.folder, net) if removes or net.num_rows <= RECORDED_ROWS else None
         else:
@@ -311,6 +328,8 @@ class Transaction:
         return entry, {"inserted": rows - change.snapshot.rows + went, "deleted": went}
 
     def _rewritten(self, change: TableChange) -> tuple[list[DataFile], list[DataFile], pa.Table]:
+        if change.replacement is not None:
+            return self._replaced(change.snapshot, change.replacement)
         net = change.net()
         deleted, inserted = split(net)
         key = change.entry.definition["key"]
@@ -320,6 +339,11 @@ class Transaction:
         if done.missing.num_rows:
             raise _absent(change.name, done.missing)
         return list(done.adds), list(done.removes), net
+
+    def _replaced(self, snapshot: Snapshot, new: Replacement) -> tuple[list[DataFile], list[DataFile], pa.Table]:
+        replaced = replace_rows(snapshot, new.key, new.touched, new.rows)
+        net = pa.concat_tables([bags.negated(bags.counted(replaced.deleted)), bags.counted(replaced.inserted)])
+        return list(replaced.adds), list(replaced.removes), net
 
     def _check_present(self, change: TableChange, needed: pa.Table, deleted: pa.Table) -> None:
         """Rows that were deleted and put back later must have been there too: the net change does not tell."""

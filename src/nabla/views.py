@@ -22,8 +22,9 @@ from nabla.storage.names import safe
 @dataclass(frozen=True, eq=False)
 class View:
     """`outputs` are the columns' names as users see them, `stored` as Delta keeps them; `nested` is the text of the nested
-    expression that it was made from, if it was, `rules` the program that defines it. The plan of a recursive predicate has
-    its columns only: its rules are evaluated together with those it depends on."""
+    expression that it was made from, if it was, and `key` its key if it is computed key by key. `rules` is the program that
+    defines it. The plan of a recursive predicate has its columns only: its rules are evaluated together with those it
+    depends on."""
 
     name: str
     plan: Node
@@ -33,6 +34,7 @@ class View:
     notes: tuple[str, ...]
     nested: str | None = None
     rules: StoredRules | None = None
+    key: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -44,8 +46,9 @@ class View:
         notes: tuple[str, ...],
         nested: str | None = None,
         rules: StoredRules | None = None,
+        key: tuple[str, ...] = (),
     ) -> View:
-        return cls(name, plan, outputs, safe(outputs), sql, notes, nested, rules)
+        return cls(name, plan, outputs, safe(outputs), sql, notes, nested, rules, key)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -57,6 +60,7 @@ class View:
             "layout": self.layout,
             "nested": self.nested,
             "rules": self.rules.to_json() if self.rules else None,
+            "key": list(self.key),
         }
 
     @classmethod
@@ -70,6 +74,7 @@ class View:
             tuple(json["notes"]),
             json.get("nested"),
             stored_rules(json["rules"]) if json.get("rules") else None,
+            tuple(json.get("key", ())),
         )
 
     @property
@@ -94,7 +99,7 @@ class View:
     @cached_property
     def staged(self) -> Staged:
         """A view that can only be recomputed keeps no state."""
-        return Staged((), self.plan) if self.obstacles else cut(self.plan)
+        return Staged((), self.plan) if self.obstacles else cut(self.plan, self.key)
 
     @cached_property
     def layout(self) -> list[list[str]]:

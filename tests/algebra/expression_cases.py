@@ -261,6 +261,10 @@ LAMBDAS: list[tuple[str, Any]] = [
     ("TRANSFORM(ARRAY(1, 2), x -> TRANSFORM(ARRAY(10), y -> x * y + `i#1`))", ((13,), (23,))),
     ("TRANSFORM(ARRAY(1, 2), x -> SIZE(FILTER(ARRAY(5, 6), x -> x > 5)) + x)", (2, 3)),
     ("TRANSFORM(ARRAY(NAMED_STRUCT('a', 1, 'b', ARRAY(7))), t -> NAMED_STRUCT('c', t['a'], 'd', t.b))", ((1, (7,)),)),
+    ("ARRAY(NAMED_STRUCT('a', 1), NULL, NAMED_STRUCT('a', `i#1`))['a']", (1, None, 3)),
+    ("ARRAYS_ZIP(ARRAY(1, 2), ARRAY('a'))", ((1, "a"), (2, None))),
+    ("ARRAYS_ZIP(ARRAY(1), CAST(NULL AS ARRAY<INT>))", None),
+    ("TRANSFORM(ARRAYS_ZIP(ARRAY(NAMED_STRUCT('a', 7, 'b', 8))['b']), t -> t['b'])", (8,)),
 ]
 
 CASES = [*LOGIC, *COMPARISONS, *NUMBERS, *CASTS, *FUNCTIONS, *NESTED, *LAMBDAS]

@@ -333,10 +333,22 @@ def _aggregated(column: Column, expression: Expr | None) -> Call:
 
 @dataclass(frozen=True)
 class Staged:
-    """A view as stages, each reading tables and earlier stages, and what is left above them."""
+    """A view as stages, each reading tables and earlier stages, and what is left above them. `key` are the names of its
+    key where it is computed key by key."""
 
     stages: tuple[Stage, ...]
     root: Node
+    key: tuple[str, ...] = ()
+
+    @property
+    def keyed(self) -> bool:
+        """Whether rows of the view can be replaced by key."""
+        return bool(self.key) and not self.stages
+
+    @property
+    def key_places(self) -> tuple[int, ...]:
+        labels = [c.label for c in self.root.columns]
+        return tuple(labels.index(name) for name in self.key)
 
     def stage(self, table: str) -> Stage:
         return next(s for s in self.stages if s.table == table)
@@ -355,7 +367,7 @@ class Staged:
         return Derivation(changed, {s.table: s.contents for s in self.stages})
 
 
-def cut(plan: Node) -> Staged:
+def cut(plan: Node, key: tuple[str, ...] = ()) -> Staged:
     """Every grouping operator becomes a stage, innermost first."""
     stages: list[Stage] = []
 
@@ -368,7 +380,7 @@ def cut(plan: Node) -> Staged:
         return Scan(stage.table, At.NEW, node.columns, tuple(c.name for c in node.columns))
 
     root = visit(plan)
-    return Staged(tuple(stages), root)
+    return Staged(tuple(stages), root, key)
 
 
 def _sortable(column: Column) -> Expr:

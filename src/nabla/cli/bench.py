@@ -92,6 +92,66 @@ def tpch(
 
 @app.command()
 @reporting
+def nested(
+    size: Annotated[int, typer.Option(min=1000, help="Students in the database.")] = 600_000,
+    sizes: Annotated[str, typer.Option(help="Sizes of updates, in percent of the rows.")] = "10,20,30,40,50",
+    views: Annotated[
+        str, typer.Option(help="all, or some of selection_1, selection_2, selection_3, join_1, join_2, join_23.")
+    ] = "all",
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds for each size; medians are shown.")] = 3,
+    operands: Annotated[
+        str, typer.Option(help="What is updated: left, right (what joins join), or both.")
+    ] = "left,right",
+    lake: Annotated[
+        Path | None, typer.Option(help="Keep the database in this folder, and use the one that is there.")
+    ] = None,
+    results: Annotated[
+        Path | None, typer.Option(help="Add all measurements to this file; tables and figures show all that it has.")
+    ] = None,
+    verify: Annotated[bool, typer.Option("--verify", help="Verify every view at the end.")] = False,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the paper's figures 2 and 4 into this folder, as SVG.")
+    ] = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Liu and Vincent's experiments on nested views: from which size of an update on does recomputing win?
+
+    The university database of their paper; selections on levels 1, 2 and 3, joins on levels 1, 2, and 2 and 3. Each view is
+    maintained (mtn: all keys of the update are there; inc: none is) and recomputed (rec). The maintenance limit is the
+    size at which mtn costs as much as rec.
+    """
+    from nabla.bench import nested_limits, nested_run, tpch_run
+    from nabla.bench.plot import draw_limits, draw_right
+    from nabla.bench.university import EXPERIMENTS
+
+    names = tuple(e.name for e in EXPERIMENTS)
+    wanted = names if views == "all" else _listed(views, names, "view of this benchmark")
+    workload = nested_run.Workload(
+        size,
+        tpch_run.numbers(sizes),
+        tuple(e for e in EXPERIMENTS if e.name in wanted),
+        rounds,
+        _listed(operands, get_args(nested_run.Operand), "operand"),
+        verify,
+    )
+    with _scratch() as folder:
+        timed = nested_run.Results(results)
+        for one in nested_run.run(workload, lake or folder / "university", _say, timed.next_round):
+            timed.add(one)
+    out().print(nested_limits.tables(timed.all), markup=False, highlight=False)
+    if plot is not None:
+        plot.mkdir(parents=True, exist_ok=True)
+        if left := nested_limits.curves(timed.all, "left"):
+            draw_limits(left, plot / "nested-limits.svg")
+        if right := nested_limits.curves(timed.all, "right"):
+            draw_right(right, plot / "nested-right.svg")
+    if as_json:
+        print(nested_limits.limits_json(timed.all))  # noqa: T201
+
+
+@app.command()
+@reporting
 def small(as_json: JsonOption = False, debug: DebugOption = False) -> None:
     """Fixed costs: the smallest refresh, and many small views in layers, over one Spark write of ten rows."""
     from nabla.bench.layers import layered_views

@@ -18,13 +18,14 @@ from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from nabla.algebra.expressions import quote
 from nabla.engine import types
-from nabla.engine.execute import Rows
 from nabla.engine.frames import Workspace
+from nabla.engine.results import Replacement, Rows
 from nabla.engine.sources import snapshot_frame
 from nabla.errors import NablaError
 from nabla.storage import bags, files, reading
 from nabla.storage.bags import N
 from nabla.storage.files import DataFile
+from nabla.storage.replace import replace_rows
 from nabla.storage.rewrite import rewrite
 from nabla.storage.table import Snapshot
 
@@ -82,6 +83,20 @@ def apply_change(
             raise drifted(view, done.missing)
         applied.adds["data"], applied.removes["data"] = done.adds, done.removes
         applied.adds["feed"] = files.write(feed_folder, _feed_rows(deleted, inserted, version, now))
+    applied.rows = data.rows + applied.inserted - applied.deleted
+    return applied
+
+
+def apply_replacement(
+    data: Snapshot, feed_folder: str, new: Replacement, version: int, now: datetime.datetime
+) -> Applied:
+    """Rows by key: what is there for the touched keys, and differs from what should be, is what changes."""
+    done = replace_rows(data, new.key, new.touched, new.rows)
+    applied = Applied(inserted=done.inserted.num_rows, deleted=done.deleted.num_rows)
+    if applied.inserted or applied.deleted:
+        applied.adds["data"], applied.removes["data"] = done.adds, done.removes
+        feed = _feed_rows(bags.counted(done.deleted), bags.counted(done.inserted), version, now)
+        applied.adds["feed"] = files.write(feed_folder, feed)
     applied.rows = data.rows + applied.inserted - applied.deleted
     return applied
 

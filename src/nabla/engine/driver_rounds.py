@@ -22,8 +22,9 @@ from nabla.algebra.nodes import At, Node
 from nabla.datalog.memory import Key, Memory, Piece, Places, Table, TooManyRows, key_of
 from nabla.datalog.memory import Rows as Relation
 from nabla.engine import types
-from nabla.engine.execute import Execution, Rows
+from nabla.engine.execute import Execution
 from nabla.engine.local import is_exact_query
+from nabla.engine.results import Rows
 from nabla.storage import reading
 from nabla.storage.bags import N
 from nabla.storage.table import Snapshot

@@ -7,10 +7,9 @@ Both are a `Rows`, so that what follows need not know which it was.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,57 +23,21 @@ from nabla.algebra.nodes import At, Node, Project, Scan
 from nabla.algebra.sql import to_sql
 from nabla.calculus.outwards import broadcast_side
 from nabla.calculus.stages import ChangeTable, Stage, TopRows, stored_fields
-from nabla.datalog.fixpoint import Round
 from nabla.engine import types
 from nabla.engine.emptiness import is_nothing
 from nabla.engine.first_rows import first_rows
-from nabla.engine.frames import Sessions, Workspace, empty, read_parquet
+from nabla.engine.frames import Sessions, Workspace, empty
 from nabla.engine.local import answer
 from nabla.engine.lookup import Lookup, Stored
 from nabla.engine.merge import finished, merged
 from nabla.engine.relations import Relations
+from nabla.engine.replacing import replaced
+from nabla.engine.results import Result, Rows, hidden_schema
 from nabla.planner.choose import TINY_TABLES
-from nabla.planner.steps import Build, Finish, Iterate, Plan, Produce, Recompute, Settle, Size, Step, Touch
+from nabla.planner.steps import Build, Finish, Iterate, Plan, Produce, Recompute, Replace, Settle, Size, Step, Touch
 from nabla.storage.bags import N, consolidate, counted
 
 _NUMBERS = count()
-
-
-@dataclass
-class Rows:
-    """The result of a query: an Arrow table on the driver, or Parquet files that Spark wrote."""
-
-    schema: StructType
-    table: pa.Table | None = None
-    folder: str | None = None
-
-    @property
-    def empty(self) -> bool:
-        if self.table is not None:
-            return bool(self.table.num_rows == 0)
-        return sum(pq.read_metadata(p).num_rows for p in self.files()) == 0
-
-    def files(self) -> list[str]:
-        return sorted(str(p) for p in Path(self.folder or "").glob("*.parquet"))
-
-    def frame(self, workspace: Workspace) -> DataFrame:
-        if self.table is not None:
-            return workspace.hold(self.table, self.schema)
-        return read_parquet(workspace.session, self.files(), self.schema)
-
-
-@dataclass
-class Result:
-    """What a plan computed. `change` is the signed change of the view, or `whole` the view itself."""
-
-    change: Rows | None = None
-    whole: Rows | None = None
-    states: dict[str, Rows] = field(default_factory=dict)
-    queries: int = 0
-    looked_at: int = 0
-    """Rows of tables that the driver looked through."""
-    rounds: tuple[Round, ...] = ()
-    """The rounds of a recursion."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +80,10 @@ class Execution:
         """The rows of a query that is no step of the plan."""
         return self._answer(node, hidden_schema(node.columns))
 
+    def view_rows(self, node: Node) -> pa.Table:
+        """The rows of a query with the view's columns, on the driver."""
+        return self._answer(node, self.schema).table
+
     def bag_of(self, node: Node) -> pa.Table:
         """The rows of such a query on the driver, each once with its count."""
         schema = hidden_schema(node.columns)
@@ -147,6 +114,8 @@ class Execution:
             case Produce():
                 if not self._quiet(step.query):
                     self.result.change = self._signed(step.query, self.schema)
+            case Replace():
+                self.result.replacement = replaced(self, step)
             case Finish():
                 pass  # done by the Settle before it, in one query
             case Build():
@@ -415,12 +384,6 @@ class Execution:
 def _escaped(column: Column) -> str:
     """A column's name in a text that is a template still."""
     return quote(column.name).replace("{", "{{").replace("}", "}}")
-
-
-def hidden_schema(columns: Sequence[Column]) -> StructType:
-    names = stored_fields(tuple(columns))
-    raw = StructType([StructField(n, types.type_of(c.type)) for n, c in zip(names, columns, strict=True)])
-    return types.stored(raw, names)
 
 
 def _value_fields(schema: StructType) -> list[StructField]:

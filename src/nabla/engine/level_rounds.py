@@ -25,7 +25,8 @@ from nabla.datalog.levels import Bags, LevelLoop, LevelQueries, Limits
 from nabla.engine import types
 from nabla.engine.apply import repeated
 from nabla.engine.driver_rounds import DriverRounds, Unsuited, arrow_rows, signed_bag, suits
-from nabla.engine.execute import Execution, Rows, hidden_schema
+from nabla.engine.execute import Execution
+from nabla.engine.results import Rows, hidden_schema
 from nabla.planner.steps import Iterate
 from nabla.storage import reading
 from nabla.storage.bags import N, consolidate

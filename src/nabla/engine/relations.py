@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import pyarrow as pa
@@ -15,13 +15,16 @@ from nabla.algebra.expressions import quote
 from nabla.algebra.nodes import At, Scan
 from nabla.engine.frames import Workspace
 from nabla.engine.lookup import MOST_VALUES, Stored
-from nabla.engine.sources import change_frame, snapshot_frame
+from nabla.engine.sources import change_frame, inserted_frame, snapshot_frame
 from nabla.storage import reading
 from nabla.storage.bags import N, consolidate
-from nabla.storage.changes import Change, between, signed
+from nabla.storage.changes import Change, between, key_columns, signed
 from nabla.storage.files import DataFile
 from nabla.storage.key_counts import countable, key_counts, make_key_counts, whole
 from nabla.storage.table import Snapshot, StoredTable
+
+FEW = 20_000
+"""Changed rows of which the driver looks up what they join."""
 
 
 @dataclass(eq=False)
@@ -98,6 +101,38 @@ class Source:
         here = rows.select(range(len(self.names))).append_column(N, weights).filter(now)
         return consolidate(here.rename_columns([*self.after.schema.names, N]))
 
+    def changed_keys(self, fields: Sequence[str]) -> pa.Table:
+        """The values of some columns in all changed rows, with repetitions; no other columns are read."""
+        stored = [self.after.schema.names[self.names.index(f)] for f in fields]
+        if self.feed is None:
+            return key_columns(self.change, stored)
+        empty = pa.schema([self.feed.schema.field(name) for name in stored]).empty_table()
+        return pa.concat_tables([empty, *(self._published_keys(f, stored) for f in self.published_files())])
+
+    def _published_keys(self, file: DataFile, columns: list[str]) -> pa.Table:
+        assert self.feed is not None
+        rows = reading.read_file(self.feed, file, [*columns, "_version"])
+        version = rows["_version"]
+        between = pc.and_(pc.greater(version, self.old), pc.less_equal(version, self.new))
+        return rows.filter(between).drop_columns(["_version"])
+
+    @property
+    def one_commit(self) -> bool:
+        """Whether the change is what one commit did: then nothing that it inserts was deleted again."""
+        return self.new == self.old + 1 and (self.feed is not None or not self.change.removed)
+
+    def held_insertions(self) -> pa.Table | None:
+        """The inserted rows, if there are few enough to look at."""
+        if self.changed_rows > FEW or self._change_rows is None:
+            return None
+        return self._change_rows.filter(pc.greater(self._change_rows[N], pa.scalar(0, pa.int64()))).drop_columns([N])
+
+    def insertions(self, workspace: Workspace) -> DataFrame:
+        """The inserted rows of a change that is one commit's."""
+        if self.feed is None:
+            return inserted_frame(workspace, self.change, self.names)
+        return self._published_frame(workspace, self.feed).where(f"{N} > 0").drop(N)
+
     def held_change(self, fields: tuple[str, ...]) -> pa.Table | None:
         """The columns of the changed rows, if there are few enough to look at."""
         if self._change_rows is None:
@@ -149,9 +184,7 @@ class Source:
         return self._published_frame(workspace, self.feed)
 
     def _published_frame(self, workspace: Workspace, feed: Snapshot) -> DataFrame:
-        only = Snapshot(
-            feed.folder, feed.version, feed.schema_json, feed.stored, feed.partitioned_by, self.published_files()
-        )
+        only = replace(feed, files=self.published_files())
         rows = snapshot_frame(workspace, only, [*self.names, "_change_type", "_version", "_timestamp"])
         rows = rows.where(f"_version > {self.old} AND _version <= {self.new}")
         weight = f"CASE WHEN _change_type = 'insert' THEN 1L ELSE -1L END AS {N}"

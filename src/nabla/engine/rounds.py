@@ -23,9 +23,10 @@ from nabla.datalog.fixpoint import Backend, Fixpoint, Relation
 from nabla.datalog.recursion import Group
 from nabla.engine import types
 from nabla.engine.driver_rounds import MOST_SOURCE_ROWS, DriverRounds, Unsuited, suits
-from nabla.engine.execute import Execution, Result, Rows, hidden_schema
+from nabla.engine.execute import Execution
 from nabla.engine.frames import Workspace, read_parquet
 from nabla.engine.relations import Source
+from nabla.engine.results import Result, Rows, hidden_schema
 from nabla.planner.choose import LARGE_CHANGE
 from nabla.planner.steps import Plan
 from nabla.storage.bags import N, counted, subtract

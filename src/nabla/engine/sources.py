@@ -48,6 +48,18 @@ def change_frame(workspace: Workspace, change: Change, names: Sequence[str]) -> 
     return _renamed(union, [*names, N])
 
 
+def inserted_frame(workspace: Workspace, change: Change, names: Sequence[str]) -> DataFrame:
+    """The rows that a consolidated change without removed files inserts; files of deletions are not opened."""
+    schema = types.from_json(change.new.schema_json)
+    frame = _files_frame(workspace, change.new, change.added)
+    recorded = [file for file in change.recorded if file.inserted]
+    if recorded:
+        paths = [os.path.join(change.new.folder, file.path) for file in recorded]
+        rows = read_parquet(workspace.session, paths, types.with_weight(schema)).where(f"{N} > 0").drop(N)
+        frame = frame.unionAll(rows) if change.added else rows
+    return _renamed(frame, names)
+
+
 def _weighted(frame: DataFrame, weight: int) -> DataFrame:
     return frame.selectExpr("*", f"CAST({weight} AS BIGINT) AS {N}")
 

@@ -96,19 +96,16 @@ def projected(values: Mapping[str, str], r: Schema, s: Schema, depth: int = 1) -
 
 
 def selection(value: str, condition: Condition, schema: Schema, depth: int = 1) -> str:
-    if condition.where is not None:
-        where = condition.where
-        value = _filter(value, depth, lambda t: f"({where.over(lambda name: field(t, name))})")
-    if not condition.parts:
+    """The tuples that pass all tests, and of their subrelations what is selected."""
+    if not _is_trivial(condition):
+        value = _filter(value, depth, lambda t: _passes(t, condition, schema, depth + 1))
+    if not any(_selects(part) for _, part in condition.parts):
         return value
 
     def body(t: str) -> str:
         return _tuple(t, schema, selected(_parts(t, schema), condition, schema, depth + 1))
 
-    chosen = _transform(value, depth, body)
-    if all(part.test == "any" for _, part in condition.parts):
-        return chosen
-    return _filter(chosen, depth, lambda t: tested(_parts(t, schema), condition))
+    return _transform(value, depth, body)
 
 
 def selected(values: Mapping[str, str], condition: Condition, schema: Schema, depth: int = 1) -> dict[str, str]:
@@ -118,44 +115,92 @@ def selected(values: Mapping[str, str], condition: Condition, schema: Schema, de
     }
 
 
-def tested(values: Mapping[str, str], condition: Condition) -> str:
-    """Whether what was selected of the subrelations passes the tests of existence."""
-    signs = {"empty": "=", "nonempty": ">"}
-    tests = [f"(size({values[name]}) {signs[p.test]} 0)" for name, p in condition.parts if p.test != "any"]
+def existence(values: Mapping[str, str], condition: Condition, schema: Schema, depth: int = 1) -> str:
+    """Whether what is selected of the subrelations passes the tests of existence. It is not computed for that: there is
+    some where a tuple passes."""
+    tests = []
+    for name, part in condition.parts:
+        if part.test != "any":
+            some = _some(values[name], part, schema[name], depth)
+            tests.append(f"({some})" if part.test == "nonempty" else f"(NOT coalesce({some}, false))")
     return " AND ".join(tests) or "true"
+
+
+def _some(value: str, condition: Condition, schema: Schema, depth: int) -> str:
+    """Whether a tuple passes; maybe NULL if none does."""
+    if _is_trivial(condition):
+        return f"size({value}) > 0"
+    return f"exists({value}, {_variable(depth)} -> {_passes(_variable(depth), condition, schema, depth + 1)})"
+
+
+def _passes(t: str, condition: Condition, schema: Schema, depth: int) -> str:
+    own = [f"({condition.where.over(lambda name: field(t, name))})"] if condition.where is not None else []
+    return " AND ".join([*own, existence(_parts(t, schema), condition, schema, depth)])
+
+
+def _is_trivial(condition: Condition) -> bool:
+    """Whether every tuple passes."""
+    return condition.where is None and all(part.test == "any" for _, part in condition.parts)
+
+
+def _selects(condition: Condition) -> bool:
+    """Whether a selection may leave something out."""
+    return not _is_trivial(condition) or any(_selects(part) for _, part in condition.parts)
 
 
 # Two operands
 
 
-def _matched(u: str, v: str, schema: Schema, result: Schema, pair: Pair, depth: int) -> str:
+def _both(u: str, v: str, r: Schema, s: Schema, depth: int, body: Callable[[str, str], str]) -> str:
+    """An expression over two relations, each of them opened once. An array of one is how a value gets a name."""
+    pair = _variable(depth)
+    values = struct({"u": _opened(u, r), "v": _opened(v, s)})
+    return f"transform(array({values}), {pair} -> {body(field(pair, 'u'), field(pair, 'v'))})[0]"
+
+
+def _opened(value: str, schema: Schema) -> str:
+    """The same relation in another form in memory: to read an attribute of a tuple that lies in the packed form of a row
+    costs Spark ten times as much, and each is read as often as there are tuples to compare with."""
+    return f"arrays_zip({', '.join(field(value, name) for name in schema.names)})"
+
+
+def _partners(t: str, v: str, schema: Schema, depth: int) -> str:
+    return _filter(v, depth, lambda w: _same_key(schema, t, w))
+
+
+def _has_partner(t: str, v: str, schema: Schema, depth: int) -> str:
+    return f"exists({v}, {_variable(depth)} -> {_same_key(schema, t, _variable(depth))})"
+
+
+def _made(t: str, v: str, schema: Schema, result: Schema, pair: Pair, depth: int) -> str:
+    """The tuple that t makes with the one of v that has its key, if there is one: a relation of at most one tuple."""
+    partners = _partners(t, v, schema, depth)
+    return _transform(partners, depth, lambda w: _tuple(t, result, pair(t, w, depth + 1)))
+
+
+def _matched(u: str, v: str, r: Schema, s: Schema, result: Schema, pair: Pair, depth: int) -> str:
     """A tuple for every two with one key, in the order of u."""
 
-    def body(t: str) -> str:
-        partners = _filter(v, depth + 1, lambda w: _same_key(schema, t, w))
-        return _transform(partners, depth + 1, lambda w: _tuple(t, result, pair(t, w, depth + 2)))
+    def body(u: str, v: str) -> str:
+        return f"flatten({_transform(u, depth + 1, lambda t: _made(t, v, r, result, pair, depth + 2))})"
 
-    return f"flatten({_transform(u, depth, body)})"
-
-
-def _unmatched(u: str, v: str, schema: Schema, depth: int) -> str:
-    inner = _variable(depth + 1)
-    return _filter(u, depth, lambda t: f"NOT exists({v}, {inner} -> {_same_key(schema, t, inner)})")
-
-
-def _sorted(*pieces: str) -> str:
-    return f"sort_array(concat({', '.join(pieces)}))"
+    return _both(u, v, r, s, depth, body)
 
 
 def union(u: str, v: str, schema: Schema, depth: int = 1) -> str:
-    if not schema.parts:
-        return _sorted(u, _unmatched(v, u, schema, depth))
-
     def pair(t: str, w: str, depth: int) -> Mapping[str, str]:
         return united(_parts(t, schema), _parts(w, schema), schema, depth)
 
-    alone = _unmatched(u, v, schema, depth), _unmatched(v, u, schema, depth)
-    return _sorted(*alone, _matched(u, v, schema, schema, pair, depth))
+    def merged(t: str, v: str) -> str:
+        both = _made(t, v, schema, schema, pair, depth + 2)
+        return f"CASE WHEN {_has_partner(t, v, schema, depth + 2)} THEN {both} ELSE array({t}) END"
+
+    def body(u: str, v: str) -> str:
+        ours = f"flatten({_transform(u, depth + 1, lambda t: merged(t, v))})" if schema.parts else u
+        theirs = _filter(v, depth + 1, lambda t: f"NOT {_has_partner(t, u, schema, depth + 2)}")
+        return f"sort_array(concat({ours}, {theirs}))"
+
+    return _both(u, v, schema, schema, depth, body)
 
 
 def united(u: Mapping[str, str], v: Mapping[str, str], schema: Schema, depth: int = 1) -> dict[str, str]:
@@ -163,15 +208,20 @@ def united(u: Mapping[str, str], v: Mapping[str, str], schema: Schema, depth: in
 
 
 def difference(u: str, v: str, schema: Schema, depth: int = 1) -> str:
-    alone = _unmatched(u, v, schema, depth)
-    if not schema.parts:
-        return alone
-
     def pair(t: str, w: str, depth: int) -> Mapping[str, str]:
         return reduced(_parts(t, schema), _parts(w, schema), schema, depth)
 
-    both = _matched(u, v, schema, schema, pair, depth)
-    return _sorted(alone, _filter(both, depth, lambda t: nonempty(_parts(t, schema))))
+    def less(t: str, v: str) -> str:
+        made = _made(t, v, schema, schema, pair, depth + 2)
+        left = _filter(made, depth + 2, lambda t: nonempty(_parts(t, schema)))
+        return f"CASE WHEN {_has_partner(t, v, schema, depth + 2)} THEN {left} ELSE array({t}) END"
+
+    def body(u: str, v: str) -> str:
+        if not schema.parts:
+            return _filter(u, depth + 1, lambda t: f"NOT {_has_partner(t, v, schema, depth + 2)}")
+        return f"flatten({_transform(u, depth + 1, lambda t: less(t, v))})"
+
+    return _both(u, v, schema, schema, depth, body)
 
 
 def reduced(u: Mapping[str, str], v: Mapping[str, str], schema: Schema, depth: int = 1) -> dict[str, str]:
@@ -182,7 +232,7 @@ def intersection(u: str, v: str, schema: Schema, depth: int = 1) -> str:
     def pair(t: str, w: str, depth: int) -> Mapping[str, str]:
         return intersected(_parts(t, schema), _parts(w, schema), schema, depth)
 
-    return _matched(u, v, schema, schema, pair, depth)
+    return _matched(u, v, schema, schema, schema, pair, depth)
 
 
 def intersected(u: Mapping[str, str], v: Mapping[str, str], schema: Schema, depth: int = 1) -> dict[str, str]:
@@ -193,7 +243,7 @@ def join(u: str, v: str, r: Schema, s: Schema, depth: int = 1) -> str:
     def pair(t: str, w: str, depth: int) -> Mapping[str, str]:
         return carried(_parts(t, r), _parts(w, s), r, s, depth)
 
-    return _matched(u, v, r, joined(r, s), pair, depth)
+    return _matched(u, v, r, s, joined(r, s), pair, depth)
 
 
 def carried(u: Mapping[str, str], v: Mapping[str, str], r: Schema, s: Schema, depth: int = 1) -> dict[str, str]:
@@ -220,19 +270,12 @@ def merged(value: str, schema: Schema, depth: int = 1) -> str:
     return f"transform(array({present}), {whole} -> sort_array(transform({keys}, {key} -> {made})))[0]"
 
 
-def violates(value: str, schema: Schema, depth: int = 1) -> str:
-    """Whether an array is not a relation in PNF: a tuple is NULL or a key is there twice, at any level."""
-    keys = _transform(value, depth, lambda t: struct({n: field(t, n) for n in schema.key}))
-    t = _variable(depth)
-    inner = [violates(field(t, name), part, depth + 1) for name, part in schema.parts]
-    tests = " OR ".join([f"({t} IS NULL)", *inner])
-    return f"coalesce((size(array_distinct({keys})) < size({value})) OR exists({value}, {t} -> {tests}), false)"
-
-
 def canonical(value: str, schema: Schema, depth: int = 1) -> str:
-    """An array in PNF, sorted at every level, with empty arrays for NULLs and keys before subrelations."""
+    """An array in PNF, sorted at every level, with empty arrays for NULLs and keys before subrelations. What is not in PNF
+    stays so: a key that is there twice, a tuple that is NULL."""
 
     def body(t: str) -> str:
-        return _tuple(t, schema, {name: canonical(field(t, name), part, depth + 1) for name, part in schema.parts})
+        made = _tuple(t, schema, {name: canonical(field(t, name), part, depth + 1) for name, part in schema.parts})
+        return f"CASE WHEN {t} IS NOT NULL THEN {made} END"
 
     return f"sort_array({_transform(f'coalesce({value}, {empty(schema)})', depth, body)})"

@@ -5,6 +5,7 @@ An expression is immutable and knows names only; it is checked against the table
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TypeAlias
@@ -17,7 +18,7 @@ Shape: TypeAlias = "Sequence[str | Mapping[str, Shape]]"
 
 
 @dataclass(frozen=True, eq=False)
-class Nested:
+class Nested(ABC):
     """A nested view in the making. Every method gives another one."""
 
     def select(self, where: str | None = None, **parts: Selection) -> Select:
@@ -67,9 +68,9 @@ class Nested:
             yield from part.walk()
         yield self
 
+    @abstractmethod
     def __str__(self) -> str:
         """The text that makes it."""
-        raise NotImplementedError
 
     def __repr__(self) -> str:
         return str(self)

@@ -16,12 +16,11 @@ from nabla.nested.schema import Schema, is_prime, joined, level, resolver, same
 
 @dataclass(frozen=True)
 class Source:
-    """A table or view that expressions read. `pnf` says that it is a nested relation, and not any rows with such a
-    schema; `canonical` that its arrays are sorted at every level, with keys before subrelations."""
+    """A table or view that expressions read. `pnf` says that it is a nested relation, with arrays sorted at every level,
+    and not any rows with such a schema."""
 
     schema: Schema
     pnf: bool = True
-    canonical: bool = True
 
 
 Sources = Mapping[str, Source]

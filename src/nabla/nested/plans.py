@@ -75,11 +75,8 @@ class Planner:
     def _table(self, e: language.Table) -> Planned:
         name, source = source_of(e.name, self.sources)
         planned = self.scan(name, source.schema)
-        if source.pnf and source.canonical:
-            return planned
         if source.pnf:
-            parts = {n: sql.canonical(text, planned.schema[n]) for n, text in planned.parts.items()}
-            return self._with_parts(planned, planned.schema, parts)
+            return planned
         pieces = {n: planned.columns[n].ref for n in planned.schema.structured}
         return self._united(planned.node, planned.columns, planned.schema, pieces)
 
@@ -111,14 +108,14 @@ class Planner:
     def _select(self, e: language.Select) -> Planned:
         r = self.plan(e.input)
         c = condition(e.selection, r.schema)
-        if c.where is not None:
-            text = c.where.over(lambda name: r.columns[name].ref.sql)
-            r = Planned(Filter(r.node, (_boolean(f"({text})"),)), r.schema, r.columns)
-        if not c.parts:
-            return r
-        r = self._with_parts(r, r.schema, sql.selected(r.parts, c, r.schema))
-        test = sql.tested(r.parts, c)
-        return r if test == "true" else Planned(Filter(r.node, (_boolean(test),)), r.schema, r.columns)
+        tests = [f"({c.where.over(lambda name: r.columns[name].ref.sql)})"] if c.where is not None else []
+        exists = sql.existence(r.parts, c, r.schema)
+        tests += [exists] if exists != "true" else []
+        kept = Filter(r.node, tuple(map(_boolean, tests))) if tests else r.node
+        parts = sql.selected(r.parts, c, r.schema)
+        if parts == r.parts:
+            return Planned(kept, r.schema, r.columns)
+        return self._with_parts(Planned(kept, r.schema, r.columns), r.schema, parts)
 
     def _project(self, e: language.Project) -> Planned:
         r, schema = self.plan(e.input), schema_of(e, self.sources)

@@ -7,7 +7,7 @@ subschema; it is expanded first.
 from __future__ import annotations
 
 from nabla.algebra.expressions import Named, equal, quote
-from nabla.algebra.nodes import Join, Negate, Node, Project, UnionAll
+from nabla.algebra.nodes import Join, Node, Project
 from nabla.nested.equations import UPDATES, Sign
 from nabla.nested.language import nested
 from nabla.nested.meaning import Source
@@ -16,7 +16,7 @@ from nabla.nested.plans import Planned, Planner
 from nabla.nested.schema import Schema
 
 TABLE, CHANGE = "@table", "@change"
-"""The names under which `change_plan` scans the table and δ."""
+"""The names under which `updated_plan` scans the table and δ."""
 
 
 def change(r: Relation, d: Relation, sign: Sign) -> tuple[Relation, Relation]:
@@ -29,19 +29,16 @@ def change(r: Relation, d: Relation, sign: Sign) -> tuple[Relation, Relation]:
     )
 
 
-def change_plan(schema: Schema, update: Schema, sign: Sign) -> Node:
-    """The same as algebra: ([r]∈K ± η(δ)) − [r]∈K, a signed relation with the table's attributes as columns."""
-    planner = Planner({CHANGE: Source(update, canonical=False)})
+def updated_plan(schema: Schema, update: Schema, sign: Sign) -> Node:
+    """The new rows as algebra, for canonical r and δ: [r]∈K ± η(δ), with the table's attributes as columns."""
+    planner = Planner({CHANGE: Source(update)})
     d = planner.expanded(planner.plan(nested(CHANGE)), schema)
     r = planner.scan(TABLE, schema)
     keys = planner.expanded(planner.plan(nested(CHANGE).project()), Schema(schema.atoms))
     on = tuple(equal(r.columns[n].ref, keys.columns[n].ref, null_safe=True) for n in schema.key)
     near = Planned(Join(r.node, keys.node, on, "semi"), schema, r.columns)
     new = (planner.union if sign == "⊕" else planner.difference)(near, d)
-    wanted = tuple(new.columns[n] for n in schema.names)
-    after = Project(new.node, tuple(Named(c, c.ref) for c in wanted))
-    before = Project(near.node, tuple(Named(new.columns[n], near.columns[n].ref) for n in schema.names))
-    return UnionAll((after, Negate(before)), wanted)
+    return Project(new.node, tuple(Named(new.columns[n], new.columns[n].ref) for n in schema.names))
 
 
 def unnest_sql(table: str, schema: Schema) -> str:

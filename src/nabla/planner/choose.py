@@ -6,7 +6,7 @@ from an extra Spark job.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nabla.algebra.clock import CLOCK
 from nabla.algebra.nodes import At, Node, Scan
@@ -22,6 +22,7 @@ from nabla.planner.steps import (
     Plan,
     Produce,
     Recompute,
+    Replace,
     Settle,
     Size,
     Step,
@@ -46,6 +47,9 @@ TINY_TABLES = 200_000
 """Below so many rows there is nothing to adapt to: Spark plans once and runs."""
 LARGE_CHANGE = 400_000
 """From so many changed rows on nothing is collected on the driver or broadcast."""
+LARGE_REPLACEMENT, LARGE_REPLACEMENT_BYTES = 1_000_000, 256 << 20
+"""Changed rows, and bytes that they may take in the tables' files, up to which rows of a view are replaced by key on the
+driver. Half of the changed rows are old versions, which nobody looks at."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,12 @@ class SourceFacts:
     inserted: int
     deleted: int
     moved: bool
+    bytes: int = 0
+
+    @property
+    def changed_bytes(self) -> float:
+        """What the changed rows may take: as much as others."""
+        return self.bytes * self.changed_rows / max(1, self.rows)
 
     @property
     def changed_rows(self) -> int:
@@ -124,6 +134,7 @@ def choose(facts: ViewFacts, staged: Staged, mode: Mode) -> Plan:
         return Plan(facts.name, "incremental", f"{_and(moved)} moved on without a change of rows", ())
     if facts.obstacles:
         return _full(facts, staged, str(facts.obstacles[0]))
+    staged = _by_key_or_not(facts, staged)
     steps = maintenance(staged, facts.changed, facts.source_rows)
     ours, theirs = _incremental_cost(facts, steps), _full_cost(facts, staged)
     if mode == "auto" and theirs.seconds * MARGIN < ours.seconds:
@@ -136,14 +147,23 @@ def choose(facts: ViewFacts, staged: Staged, mode: Mode) -> Plan:
         else "about as cheap"
     )
     reason = f"{facts.changes}; {why}: {ours}, recomputing {theirs}"
-    return Plan(facts.name, "incremental", reason, steps, facts.changed, ours, theirs, _size(facts, facts.changed_rows))
+    size = _size(facts, 0 if staged.keyed else facts.changed_rows)
+    return Plan(facts.name, "incremental", reason, steps, facts.changed, ours, theirs, size)
+
+
+def _by_key_or_not(facts: ViewFacts, staged: Staged) -> Staged:
+    """A view whose rows could be replaced by key is maintained like any other where these are too many for the driver."""
+    size = sum(s.changed_bytes for s in facts.sources)
+    large = facts.changed_rows > LARGE_REPLACEMENT or size > LARGE_REPLACEMENT_BYTES
+    return replace(staged, key=()) if large else staged
 
 
 def costs(facts: ViewFacts, staged: Staged) -> dict[str, Estimate]:
     """What each way of refreshing would cost; maintaining only where something changed and there is a rule for it."""
     found = {}
     if facts.changed and not facts.obstacles and not facts.must_rebuild:
-        found["incremental"] = _incremental_cost(facts, maintenance(staged, facts.changed, facts.source_rows))
+        steps = maintenance(_by_key_or_not(facts, staged), facts.changed, facts.source_rows)
+        found["incremental"] = _incremental_cost(facts, steps)
     return found | {"full": _full_cost(facts, staged)}
 
 
@@ -169,7 +189,7 @@ def _scans(step: Step) -> list[Scan]:
     match step:
         case Settle():
             queries = [step.query_if_none_lost]
-        case Touch() | Produce() | Build() | Recompute():
+        case Touch() | Produce() | Replace() | Build() | Recompute():
             queries = [step.query]
         case Iterate():
             queries = [*step.queries]

@@ -10,6 +10,7 @@ from typing import Any
 from nabla.algebra.expressions import Column
 from nabla.algebra.nodes import At, Node, Scan
 from nabla.algebra.pretty import tree
+from nabla.calculus.keyed import TOUCHED
 from nabla.calculus.laws import law_of
 from nabla.calculus.obstacles import Obstacle
 from nabla.calculus.pair_notation import pairs_algebra, pairs_sql
@@ -20,7 +21,19 @@ from nabla.planner.maintain import maintenance
 from nabla.planner.nodes import node_notes, stages_by_node
 from nabla.planner.notes import Form, NodeNote, ReadNote, StageNote, StepNote, Stored
 from nabla.planner.sql_text import sql_text
-from nabla.planner.steps import Build, Estimate, Finish, Iterate, Plan, Produce, Recompute, Settle, Step, Touch
+from nabla.planner.steps import (
+    Build,
+    Estimate,
+    Finish,
+    Iterate,
+    Plan,
+    Produce,
+    Recompute,
+    Replace,
+    Settle,
+    Step,
+    Touch,
+)
 
 
 @dataclass(frozen=True)
@@ -207,6 +220,9 @@ def _read_states(steps: tuple[Step, ...]) -> dict[str, tuple[str, ...]]:
             always |= {scan for query in step.queries for scan in _scanned(query)}
         elif not isinstance(step, Finish):
             always |= _scanned(step.query)
+        if isinstance(step, Replace):
+            always |= _scanned(step.touched)
+    always = {(table, state) for table, state in always if table != TOUCHED}
     found: dict[str, list[str]] = {}
     for state in ("change", "before", "after"):
         for table in sorted({t for t, s in always | perhaps if s == state}):
@@ -227,6 +243,7 @@ _WHAT: dict[type, Callable[..., str]] = {
     ),
     Settle: lambda s: f"bring their state in {stage_name(s.stage.table)} up to date",
     Produce: lambda s: "compute the change of the view",
+    Replace: lambda s: "compute the rows of the view with keys that the change touches, to replace the ones there are",
     Finish: lambda s: f"in the same query, the change of the view from the change of {stage_name(s.stage.table)}",
     Build: lambda s: f"compute the state of {stage_name(s.stage.table)}",
     Iterate: lambda s: (
@@ -261,6 +278,8 @@ def _relations(query: Node) -> tuple[str, ...]:
 
 def _relation(scan: Scan) -> str:
     """What a scanned relation is called in the SQL for people."""
+    if scan.table == TOUCHED:
+        return "touched keys"
     name, _, suffix = scan.table.partition(".")
     if scan.table.startswith("@"):
         name = f"{'groups touched in' if suffix == 'touched' else 'state of'} {stage_name(name)}"

@@ -1,7 +1,7 @@
 """The view's maintenance expressions, as formulas over tables and stages.
 
 Stages are called A, B, …: `A₀` are the stored rows of the first, `dA` their change, `□A` its change table, `groups(A)` the
-groups that a change touches.
+groups that a change touches. Of a view that is computed key by key, `K` are the keys that the change touches.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 from nabla.algebra.formula import MINUS, SUM, Formula, Writer, scan_text
 from nabla.algebra.lines import Page
 from nabla.algebra.nodes import Aggregate, At, Filter, Generate, Join, Node, Project, Scan, Unweigh, Window
+from nabla.calculus.keyed import TOUCHED
 from nabla.calculus.partials import Partial
 from nabla.calculus.stages import COPIES, COPY, PLACE, ChangeTable, Stage, Staged, TopRows
-from nabla.planner.steps import Build, Finish, Iterate, Produce, Recompute, Settle, Step, Touch
+from nabla.planner.steps import Build, Finish, Iterate, Produce, Recompute, Replace, Settle, Step, Touch
 
 
 def stage_name(table: str) -> str:
@@ -30,6 +31,7 @@ class Formulas:
         self._root = _on_change(staged.root)
         queries = [step.query for step in steps if not isinstance(step, Finish)]
         queries += [step.query_if_none_lost for step in steps if isinstance(step, Settle)]
+        queries += [step.touched for step in steps if isinstance(step, Replace)]
         queries += [query for step in steps if isinstance(step, Iterate) for query in step.queries]
         self.writer = Writer(*queries, self._root, reading=self._reading)
 
@@ -41,6 +43,8 @@ class Formulas:
                 return self._lines(f"d{stage_name(step.stage.table)}", step.query_if_none_lost)
             case Produce():
                 return self._lines(f"d {self.view}", step.query)
+            case Replace():
+                return [*self._lines("K", step.touched), *self._lines(f"{self.view}, rows of K", step.query)]
             case Finish():
                 return self._lines(f"d {self.view}", self._root)
             case Build():
@@ -66,6 +70,8 @@ class Formulas:
     def _reading(self, w: Writer, node: Node) -> Formula | None:
         """What stages store and how they merge it, in a word each."""
         match node:
+            case Scan(table=table) if table == TOUCHED:
+                return w.make("K")
             case Scan() if node.table.startswith("@"):
                 return self._stage_scan(w, node)
             case Filter(input=Aggregate(calls=(only,)) as log) if only.column == COPIES:

@@ -8,9 +8,10 @@ from nabla.algebra.expressions import Expr
 from nabla.algebra.nodes import Filter, Node, Project, Scan
 from nabla.calculus import rules as rules  # registers the laws
 from nabla.calculus.delta import Derivation, relations
+from nabla.calculus.keyed import of_touched, touched_keys
 from nabla.calculus.outwards import NOTHING_KNOWN, Rows, changed_first, outwards
 from nabla.calculus.stages import Levels, Stage, Staged
-from nabla.planner.steps import Build, Finish, Iterate, Produce, Recompute, Settle, Step, Touch
+from nabla.planner.steps import Build, Finish, Iterate, Produce, Recompute, Replace, Settle, Step, Touch
 
 
 def maintenance(staged: Staged, changed: frozenset[str], rows: Rows = NOTHING_KNOWN) -> tuple[Step, ...]:
@@ -18,6 +19,11 @@ def maintenance(staged: Staged, changed: frozenset[str], rows: Rows = NOTHING_KN
 
     `rows` are the sizes of tables: they decide in which order they are joined, not what comes out.
     """
+    if staged.keyed:
+        if not relations(staged.root) & changed:
+            return ()
+        near = outwards(of_touched(staged.root, staged.key), rows)
+        return (Replace(staged.key_places, touched_keys(staged.root, staged.key, changed), near),)
     steps: list[Step] = []
     moved = set(changed)
     for stage in staged.stages:

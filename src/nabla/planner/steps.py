@@ -41,6 +41,16 @@ class Produce:
 
 
 @dataclass(frozen=True)
+class Replace:
+    """Replace the rows of the view whose keys a change touches by what the query gives for these keys. `key` are the
+    places of the key among the view's columns."""
+
+    key: tuple[int, ...]
+    touched: Node
+    query: Node
+
+
+@dataclass(frozen=True)
 class Finish:
     """The change of the view, row by row from the change of its last stage's state: values, and which rows are kept."""
 
@@ -87,7 +97,7 @@ class Recompute:
     query: Node
 
 
-Step = Touch | Settle | Produce | Finish | Build | Iterate | Recompute
+Step = Touch | Settle | Produce | Replace | Finish | Build | Iterate | Recompute
 
 
 @dataclass(frozen=True)

@@ -105,8 +105,8 @@ def candidates(table: pa.Table, wanted: pa.Table, first: Sequence[str] = ()) -> 
         if near is not None and len(near) <= _ENOUGH:
             break
         column = table[name] if near is None else table[name].take(near)
-        values = _groupable(wanted[name].cast(column.type))
-        hits = pc.indices_nonzero(pc.is_in(_groupable(column), value_set=values.combine_chunks()))
+        values = groupable(wanted[name].cast(column.type))
+        hits = pc.indices_nonzero(pc.is_in(groupable(column), value_set=values.combine_chunks()))
         near = hits.cast(pa.int64()) if near is None else near.take(hits)
     return pa.arange(0, table.num_rows) if near is None else near
 
@@ -114,13 +114,13 @@ def candidates(table: pa.Table, wanted: pa.Table, first: Sequence[str] = ()) -> 
 def deciding(wanted: pa.Table, first: Sequence[str] = ()) -> list[str]:
     """The simple columns of a counted table, the most telling ones first: those with many different values."""
     simple = [column.name for column in wanted.schema if column.name != N and not types.is_nested(column.type)]
-    variety = {name: pc.count_distinct(_groupable(wanted[name]), mode="all").as_py() for name in simple}
+    variety = {name: pc.count_distinct(groupable(wanted[name]), mode="all").as_py() for name in simple}
     return sorted(simple, key=lambda name: (name not in first, -variety[name]))
 
 
 def _group(keys: pa.Table, count: pa.ChunkedArray) -> pa.Table:
     """Columns `_n`, the sum of the counts, and `_row`, the list of row numbers, for each group of equal rows."""
-    columns = [_groupable(column) for column in keys.columns] or [pa.nulls(keys.num_rows, pa.null())]
+    columns = [groupable(column) for column in keys.columns] or [pa.nulls(keys.num_rows, pa.null())]
     names = [str(i) for i in range(len(columns))]
     numbered = pa.table([*columns, count, pa.arange(0, keys.num_rows)], [*names, N, _ROW])
     # One thread keeps the rows of a group in order of appearance; the groups themselves come in any order.
@@ -138,7 +138,7 @@ def _mask_without(length: int, rows: pa.Array) -> pa.Array:
     return pc.invert(pc.is_in(pa.arange(0, length), value_set=rows))
 
 
-def _groupable(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def groupable(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """A column that Arrow can group, equal where the given one is equal, NULL where it is NULL."""
     kind = column.type
     if types.is_nested(kind):
@@ -171,7 +171,7 @@ def _spelled(array: pa.Array) -> pa.Array:
 
 def _codes(array: pa.Array) -> pa.Array:
     """A short text for each value, NULLs included: the same for equal values, different for different ones."""
-    column = _groupable(pa.chunked_array([array])).combine_chunks()
+    column = groupable(pa.chunked_array([array])).combine_chunks()
     return pc.dictionary_encode(column, null_encoding="encode").indices.cast(pa.string())
 
 

@@ -28,6 +28,9 @@ FOLDER = "_changes"
 KEY = "change"
 """The key in a commit's metadata that lists its recorded change. An empty list says that nothing changed."""
 
+SPLIT = 32_768
+"""Rows a file of a recorded change: a larger one is read by several tasks."""
+
 _Difference = tuple[tuple[DataFile, ...], tuple[DataFile, ...]]
 
 
@@ -102,21 +105,43 @@ def signed(change: Change) -> pa.Table:
     return bags.consolidate(pa.concat_tables([schema.empty_table(), *recorded, *added, *removed]))
 
 
+def key_columns(change: Change, columns: list[str]) -> pa.Table:
+    """Some columns of all changed rows, with repetitions."""
+    schema = pa.schema([change.new.schema.field(name) for name in columns])
+    recorded = [read_recorded(change.new, file, columns) for file in change.recorded]
+    added = [reading.read_file(change.new, file, columns) for file in change.added]
+    removed = [reading.read_file(change.old, file, columns) for file in change.removed]
+    return pa.concat_tables([schema.empty_table(), *recorded, *added, *removed])
+
+
 def record(folder: str, change: pa.Table) -> tuple[ChangeFile, ...]:
-    """Write a consolidated change (rows with `_n`) into the table's folder; nothing for an empty one."""
-    if change.num_rows == 0:
-        return ()
-    inserted = pc.sum(change[bags.N].filter(pc.greater(change[bags.N], pa.scalar(0, pa.int64())))).as_py() or 0
-    deleted = inserted - pc.sum(change[bags.N]).as_py()
-    (file,) = files.write(folder, change, rows=change.num_rows, below=FOLDER)
-    return (ChangeFile(file.path, file.rows, inserted, deleted),)
+    """Write a consolidated change (rows with `_n`) into the table's folder; nothing for an empty one.
+
+    Insertions and deletions of a large change are in files of their own, for readers that need but one of them.
+    """
+    if change.num_rows <= SPLIT:
+        return _recorded(folder, change)
+    sign = pc.greater(change[bags.N], pa.scalar(0, pa.int64()))
+    return _recorded(folder, change.filter(pc.invert(sign))) + _recorded(folder, change.filter(sign))
 
 
-def read_recorded(snapshot: Snapshot, file: ChangeFile) -> pa.Table:
-    """The rows of a recorded change, with the types of the table."""
+def _recorded(folder: str, change: pa.Table) -> tuple[ChangeFile, ...]:
+    written = files.write(folder, change, rows=SPLIT, below=FOLDER)
+    counts, found = change[bags.N], []
+    for file in written:
+        own, counts = counts.slice(0, file.rows), counts.slice(file.rows)
+        inserted = pc.sum(own.filter(pc.greater(own, pa.scalar(0, pa.int64())))).as_py() or 0
+        found.append(ChangeFile(file.path, file.rows, inserted, inserted - pc.sum(own).as_py()))
+    return tuple(found)
+
+
+def read_recorded(snapshot: Snapshot, file: ChangeFile, columns: list[str] | None = None) -> pa.Table:
+    """The rows of a recorded change, or some columns of them, with the types of the table."""
     schema = snapshot.schema.append(pa.field(bags.N, pa.int64()))
+    if columns is not None:
+        schema = pa.schema([schema.field(name) for name in columns])
     with pq.ParquetFile(os.path.join(snapshot.folder, file.path)) as parquet:
-        return reading.conform(parquet.read(), schema)
+        return reading.conform(parquet.read(columns=schema.names), schema)
 
 
 def _by_commit(table: StoredTable, before: Snapshot, after: Snapshot) -> Change | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -23,6 +24,7 @@ TARGET_ROWS = 131_072
 _FILES, _FEWEST_ROWS, _MOST_ROWS = 32, 16_384, 1_048_576
 
 _SAMPLE = 4096
+_WRITERS = 4
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,11 @@ def write(
     An empty table gives no file. The files belong to nothing until they are committed.
     """
     os.makedirs(os.path.join(folder, below), exist_ok=True)
-    return tuple(_write_one(Path(folder), piece, below) for piece in _pieces(table, rows))
+    pieces = list(_pieces(table, rows))
+    if len(pieces) <= 1:
+        return tuple(_write_one(Path(folder), piece, below) for piece in pieces)
+    with ThreadPoolExecutor(_WRITERS) as pool:
+        return tuple(pool.map(lambda piece: _write_one(Path(folder), piece, below), pieces))
 
 
 def target_rows(total: int) -> int:
@@ -119,10 +125,10 @@ def adopt(staging: str | os.PathLike[str], folder: str | os.PathLike[str], *, be
     return tuple(taken)
 
 
-def read_folder(staging: str | os.PathLike[str]) -> pa.Table:
+def read_folder(staging: str | os.PathLike[str], columns: list[str] | None = None) -> pa.Table:
     """All rows of the Parquet files that Spark wrote into a folder."""
     paths = sorted(str(path) for path in Path(staging).glob("*.parquet"))
-    return pa.concat_tables([pq.read_table(path, partitioning=None) for path in paths])
+    return pa.concat_tables([pq.read_table(path, columns=columns, partitioning=None) for path in paths])
 
 
 def _pieces(table: pa.Table, rows: int) -> Iterator[pa.Table]:
@@ -141,7 +147,7 @@ def _write_one(folder: Path, table: pa.Table, below: str) -> DataFile:
         table,
         folder / path,
         compression="snappy",
-        use_dictionary=[name for name in table.column_names if _repeats(table[name])],
+        use_dictionary=[leaf for name in table.column_names for leaf in _repeating(table[name], name)],
         store_schema=False,
         store_decimal_as_integer=True,  # as Spark does: it reads fixed-length decimals several times slower
     )
@@ -149,8 +155,15 @@ def _write_one(folder: Path, table: pa.Table, below: str) -> DataFile:
     return describe(folder, path)
 
 
-def _repeats(column: pa.ChunkedArray) -> bool:
-    if not (types.is_string(column.type) or types.is_large_string(column.type)):
-        return False
-    sample = column.slice(0, _SAMPLE)
-    return bool(pc.count_distinct(sample).as_py() * 2 <= len(sample))
+def _repeating(column: pa.ChunkedArray, path: str) -> Iterator[str]:
+    """The columns of texts that repeat, those inside of structs and lists by their paths."""
+    kind = column.type
+    if types.is_struct(kind):
+        for i, field in enumerate(column.flatten()):
+            yield from _repeating(field, f"{path}.{kind.field(i).name}")
+    elif types.is_list(kind):
+        yield from _repeating(pc.list_flatten(column.slice(0, _SAMPLE)), f"{path}.list.element")
+    elif types.is_string(kind) or types.is_large_string(kind):
+        sample = column.slice(0, _SAMPLE)
+        if pc.count_distinct(sample).as_py() * 2 <= len(sample):
+            yield path

@@ -42,14 +42,9 @@ def rewrite(
     memory at a time, and `rows` rows beside it, which is also the size of the files it writes.
     """
     rows = files.target_rows(snapshot.rows) if rows is None else rows
-    writer = _Writer(snapshot, rows, key)
+    writer = Writer(snapshot, rows, key)
     left = _search(snapshot, delete, key, writer.replace)
-    for file in _to_fold(snapshot, writer.removed, rows):
-        writer.replace(file, reading.read_file(snapshot, file))
-    if insert is not None:
-        writer.write(reading.conform(insert, snapshot.schema))
-    writer.flush()
-    faults.point("rewrite.done")
+    writer.finish(insert)
     return Rewrite(tuple(writer.added), tuple(writer.removed.values()), left)
 
 
@@ -59,7 +54,7 @@ def absent(snapshot: Snapshot, wanted: pa.Table, key: Sequence[str] = ()) -> pa.
 
 
 @dataclass
-class _Writer:
+class Writer:
     """Collects rows and writes them as files of the right size."""
 
     snapshot: Snapshot
@@ -72,11 +67,39 @@ class _Writer:
     def replace(self, file: DataFile, remaining: pa.Table) -> None:
         """Remove a file in favour of rows. Those of a large file stay together, since files may be clustered."""
         self.removed[file.path] = file
-        if _is_small(remaining.num_rows, self.rows):
+        if self.is_small(remaining.num_rows):
             self.write(remaining)
         else:
-            # Twice the size is fine: where a table shrinks, every file is a little larger than files should be.
-            self.added += files.write(self.snapshot.folder, remaining, rows=2 * self.rows)
+            self.added += self.written(remaining)
+
+    def is_small(self, count: int) -> bool:
+        return count * 4 < self.rows
+
+    def written(self, rows: pa.Table) -> tuple[DataFile, ...]:
+        """What is left of a large file. Twice the size is fine: where a table shrinks, every file is a little larger
+        than files should be."""
+        return files.write(self.snapshot.folder, rows, rows=2 * self.rows)
+
+    def finish(self, insert: pa.Table | None) -> None:
+        """Fold small files and write what is new."""
+        for file in self._to_fold():
+            self.replace(file, reading.read_file(self.snapshot, file))
+        if insert is not None:
+            self.write(reading.conform(insert, self.snapshot.schema))
+        self.flush()
+        faults.point("rewrite.done")
+
+    def _to_fold(self) -> Iterator[DataFile]:
+        """The smallest of the small files, where there are many; not so many that one change pays for a whole table."""
+        small = [file for file in self.snapshot.files if self.is_small(file.rows) and file.path not in self.removed]
+        if len(small) <= _MANY:
+            return
+        budget = 2 * self.rows
+        for file in sorted(small, key=lambda file: file.rows):
+            budget -= file.rows
+            if budget < 0:
+                break
+            yield file
 
     def write(self, table: pa.Table) -> None:
         self._waiting.append(table)
@@ -155,20 +178,3 @@ def _admitted(file: DataFile, column: pa.Field, values: pa.ChunkedArray) -> pa.A
     if pa.types.is_floating(column.type):
         inside = pc.or_(inside, pc.is_nan(values))  # compares as false with every bound
     return pc.if_else(pc.is_null(values), pa.scalar(nulls != 0, pa.bool_()), inside)
-
-
-def _to_fold(snapshot: Snapshot, removed: dict[str, DataFile], rows: int) -> Iterator[DataFile]:
-    """The smallest of the small files, where there are many; not so many that one change pays for a whole table."""
-    small = [file for file in snapshot.files if _is_small(file.rows, rows) and file.path not in removed]
-    if len(small) <= _MANY:
-        return
-    budget = 2 * rows
-    for file in sorted(small, key=lambda file: file.rows):
-        budget -= file.rows
-        if budget < 0:
-            break
-        yield file
-
-
-def _is_small(count: int, rows: int) -> bool:
-    return count * 4 < rows

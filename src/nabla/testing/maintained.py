@@ -16,10 +16,11 @@ from nabla.algebra.clock import Moments
 from nabla.algebra.expressions import Column, Named
 from nabla.algebra.interpreter import Bag, Database, added, evaluate, negated
 from nabla.algebra.nodes import At, Filter, Node, Project, Recursion
+from nabla.calculus.keyed import TOUCHED
 from nabla.calculus.stages import Stage, Staged, cut, stored_fields
 from nabla.datalog.levels import LevelLoop, LevelQueries, Limits
 from nabla.planner.maintain import maintenance, rebuilding
-from nabla.planner.steps import Build, Finish, Iterate, Produce, Recompute, Settle, Touch
+from nabla.planner.steps import Build, Finish, Iterate, Produce, Recompute, Replace, Settle, Touch
 from nabla.testing.random_plans import reading
 
 
@@ -72,8 +73,11 @@ def build(staged: Staged, database: Database) -> tuple[Bag, dict[str, Bag]]:
     raise AssertionError("nothing recomputes the view")
 
 
-def maintain(staged: Staged, database: Database, before: Mapping[str, Bag], changed: frozenset[str]) -> Outcome:
-    """The change of the view by the maintenance steps, from the states that were built or maintained before."""
+def maintain(
+    staged: Staged, database: Database, before: Mapping[str, Bag], changed: frozenset[str], view: Bag | None = None
+) -> Outcome:
+    """The change of the view by the maintenance steps, from the states that were built or maintained before. `view` is
+    what it was, which one that is computed key by key needs."""
     stored, states = _stored(database, staged), dict(before)
     for stage in staged.stages:
         for at in (At.OLD, At.NEW):
@@ -92,9 +96,19 @@ def maintain(staged: Staged, database: Database, before: Mapping[str, Bag], chan
                 _moved(step.stage, _with_levels(changes), stored, states)
             case Produce():
                 change = evaluate(step.query, stored)
+            case Replace():
+                change = _replaced(step, stored, view or Counter())
             case Finish():
                 change = _finished(step, stored)
     return Outcome(change, states)
+
+
+def _replaced(step: Replace, stored: _Stored, view: Bag) -> Bag:
+    keys = evaluate(step.touched, stored)
+    stored.fields[TOUCHED] = stored_fields(step.touched.columns)  # type: ignore[index]
+    stored.hidden[TOUCHED, At.NEW] = keys
+    there: Bag = Counter({row: n for row, n in view.items() if tuple(row[place] for place in step.key) in keys})
+    return added(evaluate(step.query, stored), negated(there))
 
 
 def _settle(step: Settle, stored: _Stored, states: dict[str, Bag]) -> None:
@@ -165,15 +179,15 @@ def _finished(step: Finish, stored: _Stored) -> Bag:
     return evaluate(Project(rows, outputs), stored)
 
 
-def check(plan: Node, database: Database, changed: frozenset[str]) -> None:
+def check(plan: Node, database: Database, changed: frozenset[str], key: tuple[str, ...] = ()) -> None:
     """Raises where maintaining a view gives anything but what recomputing it gives."""
-    staged = cut(plan)
+    staged = cut(plan, key)
     before = evaluate(reading(plan, At.OLD), database)
     after = evaluate(plan, database)
     then = Moments(database.moments.before, database.moments.before)
     view_before, states_before = build(staged, Database(database.fields, database.before, database.before, then))
     _same("the built view", view_before, before)
-    outcome = maintain(staged, database, states_before, changed)
+    outcome = maintain(staged, database, states_before, changed, before)
     _same("the change of the view", outcome.change, added(after, negated(before)))
     view_after, states_after = build(staged, database)
     for table, state in states_after.items():

@@ -15,12 +15,12 @@ from nabla.errors import NablaError
 from nabla.nested import equations, meaning, model, operators
 from nabla.nested.conditions import Selection, condition
 from nabla.nested.equations import Operator, Sign
-from nabla.nested.language import Nested, Shape, nest, nested
+from nabla.nested.language import Nest, Nested, Shape, nest, nested
 from nabla.nested.meaning import Source
 from nabla.nested.model import Relation
 from nabla.nested.plans import to_plan
 from nabla.nested.schema import Schema, joined
-from nabla.nested.updates import CHANGE, TABLE, change, change_plan
+from nabla.nested.updates import CHANGE, TABLE, change, updated_plan
 from nabla.testing import maintained
 
 _DOMAINS = {"int": (0, 1, 2, 3), "string": ("a", "b", "c")}
@@ -230,6 +230,8 @@ def check_expression(case: Case) -> None:
     assert rows(model.relation(found, schema), schema) == found, case
     changed = frozenset(name for name in case.sources if case.before[name] != case.after[name])
     maintained.check(plan, case.database, changed)
+    if not any(isinstance(part, Nest) for part in case.expression.walk()):
+        maintained.check(plan, case.database, changed, key=schema.key)
 
 
 def check_update(rng: Random, schema: Schema) -> None:
@@ -244,4 +246,5 @@ def check_update(rng: Random, schema: Schema) -> None:
     assert added(rows(inserted, schema), negated(rows(deleted, schema))) == expected
     state = {TABLE: rows(r, schema), CHANGE: rows(d, small)}
     database = Database({TABLE: schema.names, CHANGE: small.names}, state, state)
-    assert evaluate(change_plan(schema, small, sign), database) == expected
+    near = {key: t for key, t in new.items() if key in d}
+    assert evaluate(updated_plan(schema, small, sign), database) == rows(near, schema)

@@ -155,7 +155,14 @@ def _dot(node: exp.Dot, scope: Scope) -> Term:
 
 
 def field_of(struct: Term, name: str) -> Term:
-    return strict(lambda value: value.field(name), [struct], UNKNOWN)
+    """A field of a struct, or of every struct of an array."""
+
+    def field(value: Value) -> Value:
+        if isinstance(value, Struct):
+            return value.field(name)
+        return tuple([None if one is None else one.field(name) for one in value])
+
+    return strict(field, [struct], UNKNOWN)
 
 
 @builds(exp.Literal)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import zip_longest
 from typing import Any
 
 from sqlglot import exp
@@ -10,7 +11,7 @@ from sqlglot import exp
 from nabla.algebra.evaluator.compiler import Scope, builds
 from nabla.algebra.evaluator.terms import Get, Term, strict
 from nabla.algebra.evaluator.types import ARRAY, BOOLEAN, UNKNOWN
-from nabla.algebra.evaluator.values import CannotEvaluate, Truth, Value, sorting_key
+from nabla.algebra.evaluator.values import CannotEvaluate, Struct, Truth, Value, sorting_key
 
 
 @builds(exp.Identifier)
@@ -102,3 +103,19 @@ def _array_sort(node: exp.ArraySort, scope: Scope) -> Term:
 @builds(exp.ArrayDistinct)
 def _array_distinct(node: exp.ArrayDistinct, scope: Scope) -> Term:
     return strict(lambda values: tuple(dict.fromkeys(values)), [scope(node.this)], ARRAY)
+
+
+@builds(exp.ArraysZip)
+def _arrays_zip(node: exp.ArraysZip, scope: Scope) -> Term:
+    """Fields are named as the fields that the arrays are made of, or by their place."""
+    names = [_field_name(array) or str(place) for place, array in enumerate(node.expressions)]
+
+    def zipped(*arrays: tuple[Value, ...]) -> Value:
+        return tuple([Struct.of(names, values) for values in zip_longest(*arrays)])
+
+    return strict(zipped, scope.all(node.expressions), ARRAY)
+
+
+def _field_name(node: exp.Expr) -> str:
+    place = node.expressions[0] if isinstance(node, exp.Bracket) else None
+    return place.name if isinstance(place, exp.Literal) and place.is_string else ""

@@ -1,0 +1,71 @@
+"""What queries give, and what a plan computes, wherever it is: on the driver as Arrow, or in files that Spark wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructField, StructType
+
+from nabla.algebra.expressions import Column
+from nabla.calculus.stages import stored_fields
+from nabla.datalog.fixpoint import Round
+from nabla.engine import types
+from nabla.engine.frames import Workspace, read_parquet
+
+
+@dataclass
+class Rows:
+    """The result of a query: an Arrow table on the driver, or Parquet files that Spark wrote."""
+
+    schema: StructType
+    table: pa.Table | None = None
+    folder: str | None = None
+
+    @property
+    def empty(self) -> bool:
+        if self.table is not None:
+            return bool(self.table.num_rows == 0)
+        return sum(pq.read_metadata(p).num_rows for p in self.files()) == 0
+
+    def files(self) -> list[str]:
+        return sorted(str(p) for p in Path(self.folder or "").glob("*.parquet"))
+
+    def frame(self, workspace: Workspace) -> DataFrame:
+        if self.table is not None:
+            return workspace.hold(self.table, self.schema)
+        return read_parquet(workspace.session, self.files(), self.schema)
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """`rows` take the place of all that a view has for the keys `touched`; `key` are the stored names of its columns."""
+
+    key: tuple[str, ...]
+    touched: pa.Table
+    rows: pa.Table
+
+
+@dataclass
+class Result:
+    """What a plan computed: the signed `change` of the view, its rows for some keys as a `replacement`, or the `whole`."""
+
+    change: Rows | None = None
+    replacement: Replacement | None = None
+    whole: Rows | None = None
+    states: dict[str, Rows] = field(default_factory=dict)
+    queries: int = 0
+    looked_at: int = 0
+    """Rows of tables that the driver looked through."""
+    rounds: tuple[Round, ...] = ()
+    """The rounds of a recursion."""
+
+
+def hidden_schema(columns: Sequence[Column]) -> StructType:
+    names = stored_fields(tuple(columns))
+    raw = StructType([StructField(n, types.type_of(c.type)) for n, c in zip(names, columns, strict=True)])
+    return types.stored(raw, names)

@@ -1,0 +1,71 @@
+"""Maintenance limits from measurements: where the curves of maintaining and recomputing cross."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from nabla.bench.nested_limits import Limit, curves, limits_json, tables
+from nabla.bench.nested_run import Kind, Results, Timed
+from nabla.bench.university import EXPERIMENTS, SCHEMAS
+from nabla.nested.meaning import Source, schema_of
+from nabla.nested.schema import Schema
+
+
+def measured(view: str, ratios: dict[float, float], rounds: int = 3, rec: float = 10.0) -> list[Timed]:
+    """Recomputing takes `rec` seconds in the first round, twice as long in the second, and so on."""
+    found = [Timed(view, "left", 0, 0, "cre", rec)]
+    for number in range(rounds):
+        for size, ratio in ratios.items():
+            seconds: dict[Kind, float] = {"rec": rec, "mtn": rec * ratio, "inc": rec * ratio / 2}
+            found += [Timed(view, "left", size, number, kind, s * (1 + number)) for kind, s in seconds.items()]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("ratios", "limit"),
+    [
+        ({10: 0.4, 20: 0.8, 30: 1.2, 40: 1.6}, Limit(25)),
+        ({10: 0.5, 20: 1.0}, Limit(20)),
+        ({10: 0.4, 50: 0.9}, Limit(50, above=True)),
+        ({10: 1.2, 20: 1.6}, Limit(5)),
+        ({10: 3.0, 20: 3.5}, Limit(0)),
+        ({40: 2.0}, Limit(20)),
+    ],
+)
+def test_the_limit_is_where_the_curves_cross(ratios: dict[float, float], limit: Limit) -> None:
+    found = curves(measured("join_1", ratios), "left")["join_1"].limit
+    assert (found.percent, found.above) == (pytest.approx(limit.percent), limit.above)
+
+
+def test_curves_are_medians_relative_to_view_creation() -> None:
+    curve = curves(measured("join_1", {10: 0.5}), "left")["join_1"]
+    assert curve.curve("rec") == [(10, 2.0)]
+    assert curve.curve("inc") == [(10, 0.5)]
+    assert curve.ratio(10) == pytest.approx(0.5)
+
+
+def test_tables_stand_beside_the_papers() -> None:
+    timed = measured("selection_2", {20: 0.5, 40: 1.5}) + measured("join_23", {20: 0.5, 40: 0.6})
+    text = tables(timed)
+    assert "level  1   2     3\n" in text
+    assert "paper  18  40.5  32\nhere       30.0\n" in text
+    assert "paper  21  44  36\nhere           > 40" in text
+    assert json.loads(limits_json(timed)) == {"limits": {"selection": [None, 30.0, None], "join": [None, None, 40]}}
+
+
+def test_a_run_in_pieces_keeps_what_was_measured(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    for _ in range(2):
+        results = Results(path)
+        results.add(Timed("join_1", "left", 10, results.next_round, "rec", 1.5))
+    assert [timed.round for timed in Results(path).all] == [0, 1]
+
+
+def test_the_views_fit_the_relations() -> None:
+    sources = {name: Source(Schema.of(schema)) for name, schema in SCHEMAS.items()}
+    found = {e.name: schema_of(e.view, sources).text for e in EXPERIMENTS}
+    assert found["selection_3"] == "{Name, Subjs*: {sjName, Year, Marks*: {testName, Mark}}, Addrs*: {Addr}}"
+    assert found["join_23"].startswith("{Name, Subjs*: {sjName, Year, Marks*: {testName, Mark, Descs*: {Description}}}")
