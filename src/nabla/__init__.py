@@ -9,8 +9,9 @@ if TYPE_CHECKING:
     from nabla.lake import Lake
     from nabla.lake import open_lake as open
     from nabla.nested.language import nest, nested
+    from nabla.violations import Violated
 
-__all__ = ["Conflict", "Lake", "Mismatch", "NablaError", "NotIncremental", "nest", "nested", "open"]
+__all__ = ["Conflict", "Lake", "Mismatch", "NablaError", "NotIncremental", "Violated", "nest", "nested", "open"]
 __version__ = "0.1.0"
 
 
@@ -20,6 +21,10 @@ def __getattr__(name: str) -> Any:
         from nabla import lake
 
         return lake.Lake if name == "Lake" else lake.open_lake
+    if name == "Violated":
+        from nabla.violations import Violated
+
+        return Violated
     if name in ("nest", "nested"):
         package = import_module("nabla.nested")
         return package if name == "nested" else package.nest

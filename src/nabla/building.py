@@ -72,7 +72,7 @@ def build(lake: Lake, views: Mapping[str, View], state: LakeState) -> dict[str, 
         rows = snapshot_of(lake, parts[name]["data"]).rows
         report = ViewReport(name, "full", "built", rows, 0, seconds, versions, 0, rounds=results[name].rounds)
         record = view_record({}, report, rows, sources, lake._warm(name, "full")) | clock_record(own, now)
-        made[name] = Entry(name, "view", own.to_json(), parts[name], record), report
+        made[name] = Entry(name, own.kind, own.to_json(), parts[name], record), report
     return made
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from nabla.dependencies import derived
 from nabla.engine import intake, types
 from nabla.engine.apply import FEED_COLUMNS
 from nabla.errors import NablaError
@@ -16,11 +17,17 @@ from nabla.storage.catalog import Entry, LakeState
 from nabla.views import View, load_view
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+UNKNOWN = {
+    None: "NABLA_UNKNOWN_TABLE",
+    "table": "NABLA_UNKNOWN_TABLE",
+    "view": "NABLA_UNKNOWN_VIEW",
+    "constraint": "NABLA_UNKNOWN_CONSTRAINT",
+}
 
 
 def columns_of(entry: Entry) -> tuple[str, ...]:
     """The columns of a table or view as users call them."""
-    if entry.kind == "view":
+    if derived(entry):
         return tuple(entry.definition["outputs"])
     return tuple(types.from_json(entry.definition["schema"]).names)
 
@@ -42,7 +49,7 @@ class Declared:
         if entry is None or (kind is not None and entry.kind != kind):
             there = [n for n, e in self.state.entries.items() if kind is None or e.kind == kind]
             raise NablaError(
-                "NABLA_UNKNOWN_TABLE" if kind is None else "NABLA_UNKNOWN_VIEW",
+                UNKNOWN[kind],
                 f'there is no {kind or "table or view"} "{name}"',
                 place=f"lake {self.path}",
                 remedy=f"There are {', '.join(there)}." if there else "Create it first.",
@@ -93,7 +100,7 @@ class Declared:
         def visit(names: Iterable[str]) -> None:
             for name in names:
                 upstream.add(name)
-                if self.state.entries[name].kind == "view":
+                if derived(self.state.entries[name]):
                     visit(load_view(name, self.state.entries[name].definition).sources)
 
         visit(view.sources)
@@ -124,10 +131,10 @@ class Declared:
         entry = self.entry(name)
         if entry.kind not in kinds:
             raise NablaError(
-                "NABLA_UNKNOWN_VIEW" if "view" in kinds else "NABLA_UNKNOWN_TABLE",
+                UNKNOWN[kinds[0]],
                 f'"{entry.name}" is a {entry.kind}',
                 place=f"lake {self.path}",
-                remedy="Use drop_view for views and drop_table for tables.",
+                remedy="Use drop_view for views, drop_table for tables and drop_constraint for constraints.",
             )
         if entry.definition.get("rules"):
             raise NablaError(

@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nabla.algebra.expressions import Column
+from nabla.dependencies import derived
 from nabla.engine import types
 from nabla.engine.relations import Source
 from nabla.planner.choose import choose, costs
 from nabla.planner.explain import Explanation, Subject, explain
 from nabla.planner.notes import Stored
 from nabla.planner.steps import Mode, Plan
-from nabla.refresh import Refresh, view_facts
+from nabla.refresh import Refresh
 from nabla.staleness import Staleness
 from nabla.storage.catalog import Entry, LakeState
 from nabla.storage.table import Snapshot
@@ -27,9 +28,9 @@ def explain_view(lake: Lake, entry: Entry, state: LakeState, mode: Mode) -> Expl
     view = load_view(entry.name, entry.definition)
     refresh = Refresh(lake, mode)
     sources = {s: refresh.source(s, entry, state) for s in view.sources}
-    facts = view_facts(refresh, view, entry, sources)
+    facts = refresh.maintenance.facts(view, entry, sources)
     stale = Staleness(lake._log, state)
-    upstream = tuple(s for s in view.sources if state.entries[s].kind == "view" and s in stale)
+    upstream = tuple(s for s in view.sources if derived(state.entries[s]) and s in stale)
     subject = Subject(
         plan=_after(upstream, choose(facts, view.staged, mode)),
         staged=view.staged,
@@ -41,7 +42,7 @@ def explain_view(lake: Lake, entry: Entry, state: LakeState, mode: Mode) -> Expl
         rows=entry.facts.get("rows", 0),
         version=entry.parts["data"].version,
         sources=view.sources,
-        stored=_sources(state, sources) | _states(view, refresh.states(view, entry)),
+        stored=_sources(state, sources) | _states(view, refresh.maintenance.states(view, entry)),
         costs=costs(facts, view.staged),
         tables={name: _columns(source) for name, source in sources.items()},
         upstream=upstream,

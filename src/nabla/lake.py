@@ -6,6 +6,7 @@ import datetime
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,39 +16,42 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from nabla import constraints, reverting, rules, whatif
 from nabla import nested_tables as nests
 from nabla import refresh as refreshing
-from nabla import rules
 from nabla.building import build, outdated
 from nabla.declared import Declared, check_columns, columns_of, key_of, shape_of
+from nabla.dependencies import derived
 from nabla.engine import intake, types
 from nabla.engine.apply import FEED_COLUMNS
 from nabla.engine.frames import Workspace, engine_session
 from nabla.engine.session import build_session, check_session
-from nabla.engine.sources import change_frame, snapshot_frame
+from nabla.engine.sources import snapshot_frame
 from nabla.errors import NablaError
-from nabla.explaining import explain_view, last_refresh
+from nabla.explaining import explain_view
 from nabla.frontend.catalyst import define
 from nabla.frontend.failures import failed
+from nabla.looking import history_of, status_of, table_changes
+from nabla.maintaining import Maintenance
 from nabla.nested.language import Nested, nested
 from nabla.nested.schema import Schema, check_order
 from nabla.nested.updates import unnest_sql
-from nabla.nested_checks import check_written
 from nabla.planner.explain import Explanation
 from nabla.planner.steps import Mode, Size
-from nabla.results import Event, History, LakeStatus, RefreshReport, Status, ViewReport
+from nabla.proposal import Proposal
+from nabla.results import CheckReport, History, LakeStatus, RefreshReport, RevertReport, ViewReport
 from nabla.staleness import Staleness
-from nabla.storage import files
 from nabla.storage.catalog import Entry, LakeState, Part
-from nabla.storage.changes import between
 from nabla.storage.lakelog import LakeLog
-from nabla.storage.names import safe
 from nabla.storage.table import StoredTable
 from nabla.storage.vacuum import Vacuumed, vacuum
 from nabla.subscriptions import Callback, Subscription, Subscriptions
+from nabla.tables import new_table
 from nabla.transaction import Transaction
+from nabla.upkeep import check_upkeep
 from nabla.verify import verify
-from nabla.views import View, load_view
+from nabla.views import View
+from nabla.whatif import Preview
 
 MODES = ("auto", "incremental", "strict", "full")
 
@@ -87,11 +91,13 @@ class Lake:
         data: intake.Data = None,
         key: str | Sequence[str] | None = None,
         foreign_keys: Mapping[str, str] | None = None,
+        enforce: bool | str = False,
     ) -> None:
         """Create a table from a schema ("id BIGINT, name STRING"), from data, or both.
 
         `data` is a DataFrame, a pyarrow Table, or a list of tuples or dicts (these need a schema). `key` names the column
-        or columns that identify a row, `foreign_keys` maps columns to "table.column"; both are recorded.
+        or columns that identify a row, `foreign_keys` maps columns to "table.column". They are declarations, unless
+        `enforce` makes constraints of them: True, or what happens on a violation (see `create_constraint`).
         """
         state = self._log.state()
         self._declared(state).check_new(name)
@@ -102,7 +108,10 @@ class Lake:
         keys = key_of(key, shape, what)
         foreign = self._declared(state).foreign_keys(foreign_keys, shape, what)
         definition = {"schema": shape.json(), "key": keys, "foreign_keys": foreign}
-        self._create(name, shape, data, definition, state)
+        action = constraints.check_action("reject" if enforce is True else enforce) if enforce else ""
+        entry = new_table(self, name, shape, data, definition)
+        entries = constraints.enforced(self, entry, action, state) if action else {name: entry}
+        self._log.commit(entries, state, "create table", {name: {"inserted": entry.facts["rows"], "deleted": 0}})
 
     def create_nested(self, name: str, schema: str | StructType | None = None, data: intake.Data = None) -> Nested:
         """Create a nested table: columns of type array<struct<…>> are subrelations, all others are its key.
@@ -121,33 +130,10 @@ class Lake:
         definition = {"schema": shape.json(), "key": nests.nested_key(shape), "foreign_keys": {}, "nested": True}
         if data is not None:
             data = nests.canonical(data, shape, name)
-        self._create(name, shape, data, definition, state)
+        entry = new_table(self, name, shape, data, definition)
+        said = {name: {"inserted": entry.facts["rows"], "deleted": 0}}
+        self._log.commit({name: entry}, state, "create table", said)
         return nested(name)
-
-    def _create(
-        self, name: str, shape: StructType, data: intake.Data, definition: dict[str, Any], state: LakeState
-    ) -> None:
-        stored = types.stored(shape, safe(shape.names))
-        path = self._log.new_path(name)
-        adds = self._written(data, shape, stored, path, name, bool(definition.get("nested")))
-        StoredTable.create(self._log.folder(path), stored.json(), adds)
-        facts = {"rows": sum(f.rows for f in adds)}
-        entry = Entry(name, "table", definition, {"data": Part(path, 0)}, facts)
-        self._log.commit({name: entry}, state, "create table", {name: {"inserted": facts["rows"], "deleted": 0}})
-
-    def _written(
-        self, data: intake.Data, shape: StructType, stored: StructType, path: str, name: str, nested: bool
-    ) -> Any:
-        folder = self._log.folder(path)
-        if data is None:
-            return ()
-        if isinstance(data, DataFrame):
-            staging = self._log.new_staging()
-            intake.fitting_frame(data, shape, name).toDF(*stored.names).write.parquet(staging)
-            if nested:
-                check_written(staging, shape, name)
-            return files.adopt(staging, folder)
-        return files.write(folder, types.conform(intake.arrow_rows(data, shape, name), stored))
 
     def register(self, name: str, path: str | os.PathLike[str], key: str | Sequence[str] | None = None) -> None:
         """Take an existing Delta table into the lake, to read it only: whoever writes it goes on doing so."""
@@ -169,19 +155,60 @@ class Lake:
         """Changes of one or more tables that become visible together: `with lake.transaction() as tx: …`."""
         return Transaction(self)
 
+    def preview(self, transaction: Transaction) -> Preview:
+        """The minimal change of every table, view and constraint that a transaction would change, were it committed now."""
+        return whatif.preview(self, transaction)
+
+    def revert(self, version: int) -> RevertReport:
+        """Give tables, views and constraints the content back that they had at a version of the lake (see `version`).
+
+        What was made since then stays, and follows. The revert is a commit: feeds tell it, and it can be reverted.
+        """
+        try:
+            return reverting.revert(self, version)
+        finally:
+            self._subscriptions.deliver()
+
+    # -------------------------------------------------------------- constraints
+
+    def create_constraint(
+        self, name: str, query: str | DataFrame | Callable[[], DataFrame], on_violation: str = "reject"
+    ) -> ViewReport:
+        """A query over tables and views that must stay empty, checked before anything is committed.
+
+        A change that would violate it is refused with the violating rows ("reject"), recorded and logged ("warn"), or
+        committed without the rows that violate it, which go to a table of their own ("quarantine"). `lake.read(name)` are
+        the violations of one that warns.
+        """
+        return constraints.create(self, name, query, on_violation)
+
+    def drop_constraint(self, name: str) -> None:
+        """Drop a constraint. Rows that it has set aside stay in their table."""
+        self._drop(name, ("constraint",))
+
+    def check(self, *names: str) -> CheckReport:
+        """Evaluate all constraints, or the given ones, from scratch."""
+        return constraints.check(self, names)
+
     # ------------------------------------------------------------------- views
 
-    def create_view(self, name: str, query: str | DataFrame | Nested, rebuild: bool = False) -> ViewReport:
+    def create_view(
+        self, name: str, query: str | DataFrame | Nested, rebuild: bool = False, maintain: str = "deferred"
+    ) -> ViewReport:
         """Create a view from Spark SQL, a DataFrame or a nested expression over the lake's tables and views, and build it.
 
         A view of that name is an error unless `rebuild` is set: then it is replaced, whatever its definition was.
+        `maintain` says when it follows its sources: in the same commit ("immediate"), at the next refresh ("deferred"),
+        only when a refresh names it ("manual"), or within a time that `nabla watch` keeps to ("5 minutes").
         """
+        check_upkeep(maintain)
         state = self._log.state()
         if isinstance(query, Nested):
             view = nests.define(name, query, self, state)
         else:
             defined = define(self.spark, query, list(state.entries), name)
             view = View.of(name, defined.plan, defined.outputs, defined.sql, tuple(str(n) for n in defined.notes))
+        view = replace(view, maintain=maintain)
         existing = self._declared(state).find(name)
         if existing is None:
             self._declared(state).check_new(name)
@@ -192,16 +219,27 @@ class Lake:
             entry, report = build(self, {name: view}, state)[name]
         except PySparkException as error:
             raise self._translated(error, f'view "{name}"') from None
-        changes = {**(outdated(state, [existing.name]) if existing else {}), name: entry}
-        self._log.commit(changes, state, "create view", {name: report.brief()}, reads=view.sources)
+        with Maintenance(self) as maintenance:
+            proposal = Proposal(self, state, maintenance)
+            proposal.outdate(outdated(state, [existing.name]) if existing else {})
+            proposal.put({name: entry}, {name: report.brief()})
+            proposal.follow()
+            proposal.check()
+            proposal.commit("create view", reads=view.sources)
         return report
 
-    def view(self, function: Callable[[], DataFrame] | None = None, *, rebuild: bool = False) -> Any:
+    def view(
+        self,
+        function: Callable[[], DataFrame] | None = None,
+        *,
+        rebuild: bool = False,
+        maintain: str = "deferred",
+    ) -> Any:
         """Decorator: a function that returns a DataFrame becomes a view named after it."""
 
         def make(function: Callable[[], DataFrame]) -> Callable[[], DataFrame]:
             self._synchronize()
-            self.create_view(function.__name__, function(), rebuild)
+            self.create_view(function.__name__, function(), rebuild, maintain)
             return function
 
         return make(function) if function is not None else make
@@ -237,7 +275,9 @@ class Lake:
     def refresh(
         self, *names: str, mode: Mode = "auto", progress: Callable[[ViewReport], None] | None = None
     ) -> RefreshReport:
-        """Bring all views, or the given ones with what they depend on, up to date.
+        """Bring all views but the manual ones, or the given ones with what they depend on, up to date.
+
+        A view whose change would violate a constraint stays at its last good version; the report says so (`held`).
 
         Modes: "auto" lets the cost decide; "incremental" maintains from the change wherever there is a rule; "strict" does
         the same and raises, before anything is written, where there is none; "full" recomputes.
@@ -247,9 +287,7 @@ class Lake:
                 "NABLA_MODE", f"there is no mode {mode!r}", place="mode=", remedy=f"Use one of {', '.join(MODES)}."
             )
         state = self._log.state()
-        wanted = [self._declared(state).entry(n, "view").name for n in names] or [
-            n for n, e in state.entries.items() if e.kind == "view"
-        ]
+        wanted = [self._declared(state).entry(n, "view").name for n in names] or refreshing.due(state)
         try:
             return refreshing.Refresh(self, mode).run(wanted, progress)
         finally:
@@ -268,9 +306,15 @@ class Lake:
 
     # ----------------------------------------------------------------- reading
 
-    def read(self, name: str, version: int | None = None) -> DataFrame:
-        """A table or view as a DataFrame, now or at one of its versions."""
+    def read(self, name: str, version: int | None = None, fresh: bool = False) -> DataFrame:
+        """A table or view as a DataFrame, now or at one of its versions.
+
+        With `fresh`, a view as it would be after a refresh: what its sources changed is added on the fly, and nothing is
+        committed.
+        """
         entry = self._declared(self._log.state()).entry(name)
+        if fresh and version is None and derived(entry):
+            return whatif.fresh(self, entry)
         part = entry.parts["data"]
         if version is None:
             version = None if entry.kind == "registered" else part.version
@@ -286,31 +330,13 @@ class Lake:
     def changes(self, name: str, since: int = 0) -> DataFrame:
         """What changed after version `since`, a row a copy: the columns, _change_type, _version and _timestamp."""
         entry = self._declared(self._log.state()).entry(name)
-        if entry.kind != "view":
-            return self._table_changes(entry, since)
+        if not derived(entry):
+            return table_changes(self, entry, since)
         part = entry.parts["feed"]
         names = [*columns_of(entry), *FEED_COLUMNS]
         return snapshot_frame(self._home, self._log.table(part).snapshot(part.version), names).where(
             F.col("_version") > since
         )
-
-    def _table_changes(self, entry: Entry, since: int) -> DataFrame:
-        part, names = entry.parts["data"], columns_of(entry)
-        table = self._log.table(part)
-        latest = table.latest() if entry.kind == "registered" else part.version
-        feed: DataFrame | None = None
-        for version in range(since + 1, latest + 1):
-            rows = change_frame(self._home, between(table, version - 1, version), names)
-            kind = F.when(F.col("_n") > 0, F.lit("insert")).otherwise(F.lit("delete"))
-            rows = rows.withColumn("_change_type", kind).withColumn("_version", F.lit(version).cast("bigint"))
-            stamp = datetime.datetime.fromtimestamp(table.timestamp(version) / 1000, datetime.UTC)
-            rows = rows.withColumn("_timestamp", F.lit(stamp).cast("timestamp"))
-            rows = rows.withColumn("_n", F.explode(F.sequence(F.lit(1), F.abs(F.col("_n")).cast("int")))).drop("_n")
-            feed = rows if feed is None else feed.unionAll(rows)
-        if feed is None:
-            empty = self.read(entry.name).limit(0)
-            return empty.selectExpr("*", "'' AS _change_type", "0L AS _version", "current_timestamp() AS _timestamp")
-        return feed
 
     def sql(self, text: str) -> DataFrame:
         """Run Spark SQL over the lake's tables and views."""
@@ -340,60 +366,25 @@ class Lake:
         Raises Mismatch with the differing rows where a view is not exactly its query.
         """
         state = self._log.state()
-        wanted = [self._declared(state).entry(n, "view") for n in names] or [
-            e for e in state.entries.values() if e.kind == "view"
-        ]
-        for entry in wanted:
+        wanted = [self._declared(state).entry(n) for n in names] or state.entries.values()
+        for entry in filter(derived, wanted):
             verify(self, entry, state)
 
     def status(self) -> LakeStatus:
         """All tables and views: kind, version, rows, and for views what they reflect and whether that is stale."""
         state = self._log.state()
         stale = Staleness(self._log, state)
-        return LakeStatus({name: self._status(entry, name in stale) for name, entry in state.entries.items()})
+        return LakeStatus({name: status_of(self, entry, name in stale) for name, entry in state.entries.items()})
 
-    def _status(self, entry: Entry, stale: bool) -> Status:
-        part = entry.parts["data"]
-        version = part.version
-        rows = entry.facts.get("rows")
-        if entry.kind == "registered":
-            snapshot = self._log.table(part).snapshot()
-            version, rows = snapshot.version, snapshot.rows
-        obstacles: tuple[str, ...] = ()
-        if entry.kind == "view":
-            obstacles = tuple(str(o) for o in load_view(entry.name, entry.definition).obstacles)
-        updated = datetime.datetime.fromtimestamp(self._log.table(part).timestamp(part.version) / 1000, datetime.UTC)
-        sources = dict(entry.facts.get("sources", {}))
-        return Status(
-            entry.name,
-            entry.kind,
-            version,
-            rows,
-            stale,
-            sources,
-            last_refresh(entry),
-            updated,
-            obstacles,
-        )
+    def history(self, name: str | None = None, limit: int | None = None) -> History:
+        """The commits of a table or view, or those of the lake with its versions, newest first."""
+        entry = None if name is None else self._declared(self._log.state()).entry(name)
+        return history_of(self, entry, limit)
 
-    def history(self, name: str, limit: int | None = None) -> History:
-        """The commits of a table or view, newest first."""
-        entry = self._declared(self._log.state()).entry(name)
-        events = []
-        for record in self._log.history(entry.name, limit):
-            said = record.objects[entry.name]
-            events.append(
-                Event(
-                    int(said.get("version", -1)),
-                    datetime.datetime.fromtimestamp(record.timestamp / 1000, datetime.UTC),
-                    f"{record.operation} ({said['mode']})" if "mode" in said else record.operation,
-                    said.get("inserted"),
-                    said.get("deleted"),
-                    said.get("seconds"),
-                    said.get("reason", ""),
-                )
-            )
-        return History(events)
+    @property
+    def version(self) -> int:
+        """The version of the lake: every commit makes one, of whatever it changes."""
+        return self._log.state().version
 
     def vacuum(self, dry_run: bool = False, older_than: datetime.timedelta = datetime.timedelta(days=7)) -> Vacuumed:
         """Delete files that no view and no version younger than `older_than` needs."""
@@ -442,10 +433,10 @@ class Lake:
         self._refreshed.add((view, mode))
         return first
 
-    def _synchronize(self) -> None:
-        """Names of the session follow the lake: what is new or has moved on is registered, what was dropped goes."""
+    def _synchronize(self, state: LakeState | None = None) -> None:
+        """Names of the session follow the lake, or what it is to be: what is new is registered, what was dropped goes."""
         with self._lock:
-            state = self._log.state()
+            state = state or self._log.state()
             for name in [n for n in self._names if n not in state.entries]:
                 self._spark.catalog.dropTempView(name)
                 del self._names[name]

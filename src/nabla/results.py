@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
 from html import escape
 from typing import Any, Generic, TypeVar
 
 from nabla.datalog.fixpoint import Round, summary
+from nabla.violations import Violation
 
 T = TypeVar("T")
 
@@ -106,6 +107,12 @@ class ViewReport(_Record):
     """Rows that the driver looked through for those that the change can join, beside what Spark read."""
     rounds: tuple[Round, ...] = ()
     """The rounds of a recursion: what each found, by predicate."""
+    violations: tuple[Violation, ...] = ()
+    """Why a view is held back: the constraints that its change would violate, and the rows."""
+
+    def to_dict(self) -> dict[str, Any]:
+        said = replace(self, violations=())
+        return super(ViewReport, said).to_dict() | {"violations": [v.to_dict() for v in self.violations]}
 
     def brief(self) -> dict[str, Any]:
         """As a lake remembers it: of rounds, which may be thousands, their number."""
@@ -115,10 +122,53 @@ class ViewReport(_Record):
 class RefreshReport(_Table[ViewReport]):
     headings = ("name", "mode", "inserted", "deleted", "seconds", "version", "reason")
 
+    @property
+    def held(self) -> tuple[ViewReport, ...]:
+        """The views that stay at their last good version, because a constraint would not hold."""
+        return tuple(report for report in self.values() if report.mode == "held")
+
+
+@dataclass(frozen=True)
+class Reverted(_Record):
+    """A table or view that has an earlier content again: its new version, and the change that led there. The change of a
+    large table is not counted."""
+
+    name: str
+    version: int
+    inserted: int | None
+    deleted: int | None
+
+
+class RevertReport(_Table[Reverted]):
+    headings = ("name", "version", "inserted", "deleted")
+
+
+@dataclass(frozen=True)
+class Checked(_Record):
+    """A constraint evaluated from scratch: how many rows violate it, and which."""
+
+    name: str
+    on_violation: str
+    violations: int
+    found: Violation
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"name": self.name, "violations": self.violations, **self.found.to_dict()}
+
+
+class CheckReport(_Table[Checked]):
+    headings = ("name", "on_violation", "violations")
+
+    @property
+    def violated(self) -> tuple[Checked, ...]:
+        return tuple(checked for checked in self.values() if checked.violations)
+
 
 @dataclass(frozen=True)
 class Status(_Record):
-    """A table or view now. `stale` tells whether a source of the view has moved on; `last` is its last refresh."""
+    """A table, view or constraint now. `stale` tells whether a source of the view has moved on; `last` is its last refresh;
+    `when` says when a view follows its sources, or what a constraint does when it is violated. The rows of a constraint are
+    its violations."""
 
     name: str
     kind: str
@@ -129,6 +179,7 @@ class Status(_Record):
     last: str
     updated: datetime | None = None
     obstacles: tuple[str, ...] = ()
+    when: str = ""
 
 
 class LakeStatus(_Table[Status]):

@@ -28,8 +28,10 @@ from nabla.engine.relations import Relations
 from nabla.engine.results import Rows
 from nabla.engine.rounds import Rounds, run_group, sized
 from nabla.errors import NablaError
+from nabla.maintaining import Maintenance
 from nabla.planner.choose import LARGE_CHANGE
 from nabla.planner.steps import Plan, Size
+from nabla.proposal import Proposal
 from nabla.results import RefreshReport, ViewReport
 from nabla.sources import current_source, make_source
 from nabla.storage.catalog import Entry, LakeState
@@ -63,9 +65,13 @@ def create_rules(lake: Lake, name: str, text: str, rebuild: bool = False) -> Ref
             reports |= {p: report for p, (_, report) in built.items()}
     except PySparkException as error:
         raise lake._translated(error, f'rules "{name}"') from None
-    changes = {**dict.fromkeys(before), **outdated(given, before), **{p: now.entries[p] for p in reports}}
-    info = {p: report.brief() for p, report in reports.items()}
-    lake._log.commit(changes, state, "create rules", info, reads=program.tables.keys())
+    with Maintenance(lake) as maintenance:
+        proposal = Proposal(lake, state, maintenance)
+        proposal.outdate({**dict.fromkeys(before), **outdated(given, before)})
+        proposal.put({p: now.entries[p] for p in reports}, {p: report.brief() for p, report in reports.items()})
+        proposal.follow()
+        proposal.check()
+        proposal.commit("create rules", reads=program.tables.keys())
     return RefreshReport(reports)
 
 

@@ -33,7 +33,7 @@ def current_source(lake: Lake, name: str, state: LakeState) -> Source:
 def make_source(lake: Lake, name: str, state: LakeState, old: int, new: int) -> Source:
     entry = state.entries[name]
     table = lake._log.table(entry.parts["data"])
-    feed = snapshot_of(lake, entry.parts["feed"]) if entry.kind == "view" else None
+    feed = snapshot_of(lake, entry.parts["feed"]) if "feed" in entry.parts else None
     return Source(name, columns_of(entry), table, old, new, feed, _counted(entry))
 
 

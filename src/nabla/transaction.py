@@ -15,21 +15,26 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from nabla import nested_tables as nests
+from nabla import quarantine
 from nabla.algebra.expressions import quote
+from nabla.declared import columns_of
 from nabla.engine import intake, types
 from nabla.engine.apply import repeated, split
 from nabla.engine.frames import Workspace
 from nabla.engine.results import Replacement
 from nabla.engine.sources import snapshot_frame
 from nabla.errors import Conflict, NablaError
+from nabla.maintaining import Maintenance
 from nabla.nested.equations import Sign
 from nabla.nested.model import Relation
 from nabla.nested_checks import check_keys, check_written
+from nabla.proposal import Proposal
 from nabla.storage import bags, changes, files
 from nabla.storage.bags import N
 from nabla.storage.catalog import Entry
 from nabla.storage.changes import ChangeFile
 from nabla.storage.files import DataFile
+from nabla.storage.prepared import discard
 from nabla.storage.replace import compare_rows, replace_rows
 from nabla.storage.rewrite import absent, rewrite
 from nabla.storage.table import Snapshot
@@ -95,6 +100,8 @@ class Transaction:
         self._state = lake._log.state()
         self._operations: list[tuple[str, Operation]] = []
         self._changes: dict[str, TableChange] = {}
+        self._reads: set[str] = set()
+        self._scratch: list[Entry] = []
         self._closed = False
 
     def __enter__(self) -> Transaction:
@@ -103,9 +110,11 @@ class Transaction:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None:
-            self.commit()
-        self._closed = True
+        try:
+            if kind is None and not self._closed:
+                self.commit()
+        finally:
+            self._close()
 
     def insert(self, table: str, rows: intake.Data) -> None:
         """Insert rows: a DataFrame, a pyarrow Table, or a list of tuples or dicts."""
@@ -182,10 +191,28 @@ class Transaction:
         self._take_over_written(change)
         nests.update_frame(self._lake, change, frame, sign)
 
+    def read(self, name: str) -> DataFrame:
+        """A table as this transaction sees it, its own changes included, or a view; to use before the transaction ends.
+
+        A transaction that has read something is not repeated when that was changed in the meantime: it is refused.
+        """
+        self._check_open()
+        entry = self._lake._declared(self._state).entry(name)
+        self._reads.add(entry.name)
+        change = self._changes.get(entry.name)
+        if change is not None and change.changed:
+            self._take_over_written(change)
+            if done := self._written_change(change):
+                entry = done[0]
+                self._scratch.append(entry)
+        part = entry.parts["data"]
+        table = self._lake._log.table(part)
+        snapshot = table.snapshot(None if entry.kind == "registered" else part.version)
+        return snapshot_frame(self._lake._home, snapshot, columns_of(entry))
+
     def commit(self) -> None:
         """Write the net change of every table and make it visible in one step."""
-        if self._closed:
-            raise NablaError("NABLA_TRANSACTION_CLOSED", "the transaction is over", remedy="Start another one.")
+        self._check_open()
         for attempt in range(RETRIES):
             try:
                 self._commit_once()
@@ -194,11 +221,20 @@ class Transaction:
                 if attempt == RETRIES - 1:
                     raise
                 self._replay()
-        self._closed = True
+        self._close()
 
-    def _change(self, table: str) -> TableChange:
+    def _check_open(self) -> None:
         if self._closed:
             raise NablaError("NABLA_TRANSACTION_CLOSED", "the transaction is over", remedy="Start another one.")
+
+    def _close(self) -> None:
+        self._closed = True
+        for entry in self._scratch:
+            discard(entry, {"data": self._lake._log.folder(entry.parts["data"])})
+        self._scratch = []
+
+    def _change(self, table: str) -> TableChange:
+        self._check_open()
         entry = self._lake._declared(self._state).entry(table)
         if entry.kind != "table":
             raise NablaError(
@@ -223,7 +259,15 @@ class Transaction:
 
     def _replay(self) -> None:
         """All over again on the lake's new state: the transaction takes place after whoever came first."""
-        self._state = self._lake._log.state()
+        state = self._lake._log.state()
+        for name in sorted(self._reads):
+            if self._state.entries.get(name) != state.entries.get(name):
+                raise Conflict(
+                    "NABLA_CONFLICT",
+                    f'"{name}", which the transaction has read, was changed in the meantime',
+                    remedy="Repeat the transaction.",
+                )
+        self._state = state
         self._changes = {}
         for table, operation in self._operations:
             operation(self._change(table))
@@ -294,14 +338,40 @@ class Transaction:
             change.pieces += [bags.negated(bags.counted(deleted)), bags.counted(inserted)]
 
     def _commit_once(self) -> None:
-        entries: dict[str, Entry | None] = {}
-        info: dict[str, Mapping[str, Any]] = {}
+        with Maintenance(self._lake) as maintenance:
+            proposal = self._checked(maintenance)
+            if proposal.changes:
+                proposal.commit("transaction", self._reads)
+
+    def _checked(self, maintenance: Maintenance) -> Proposal:
+        """What the transaction would do, with all that must follow, and no constraint in the way."""
+        for change in self._changes.values():
+            if change.name in quarantine.concerned(self._state):
+                self._take_over_written(change)
+        while True:
+            proposal = self._proposed(maintenance)
+            try:
+                proposal.follow()
+                if not quarantine.hold_back(self, proposal):
+                    proposal.check()
+                    return proposal
+            except BaseException:
+                proposal.discard()
+                raise
+            proposal.discard()
+
+    def _take_over_all(self) -> None:
+        for change in self._changes.values():
+            self._take_over_written(change)
+
+    def _proposed(self, maintenance: Maintenance) -> Proposal:
+        """The tables as the transaction would leave them."""
+        proposal = Proposal(self._lake, self._state, maintenance)
         for change in self._changes.values():
             done = self._written_change(change)
             if done is not None:
-                entries[change.name], info[change.name] = done
-        if entries:
-            self._lake._log.commit(entries, self._state, "transaction", info)
+                proposal.put({change.name: done[0]}, {change.name: done[1]})
+        return proposal
 
     def _written_change(self, change: TableChange) -> tuple[Entry, Mapping[str, Any]] | None:
         """The files of a table's net change and its entry with the commit they belong to; None if nothing changed."""

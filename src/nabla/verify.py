@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -43,13 +45,24 @@ def verify(lake: Lake, entry: Entry, state: LakeState) -> None:
             place=f'view "{view.name}"',
             remedy="Refresh it first.",
         )
-    with Workspace(engine_session(lake._spark, _size(lake, entry, state)), lake._log.new_staging()) as workspace:
+    with _workspace(lake, entry, state) as workspace:
         expected = _recomputed(lake, workspace, view, entry, state)
         part = entry.parts["data"]
         found = snapshot_frame(workspace, lake._log.table(part).snapshot(part.version), view.schema.names)
         differences = _difference(found, expected, view)
     if differences.num_rows:
         _compare_roughly(view, *(_copies(differences, sign) for sign in (1, -1)))
+
+
+@contextmanager
+def recomputed(lake: Lake, view: View, entry: Entry, state: LakeState) -> Iterator[DataFrame]:
+    """A view's query, evaluated from scratch on the versions that its entry names."""
+    with _workspace(lake, entry, state) as workspace:
+        yield _recomputed(lake, workspace, view, entry, state)
+
+
+def _workspace(lake: Lake, entry: Entry, state: LakeState) -> Workspace:
+    return Workspace(engine_session(lake._spark, _size(lake, entry, state)), lake._log.new_staging())
 
 
 def _size(lake: Lake, entry: Entry, state: LakeState) -> Size:

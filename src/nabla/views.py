@@ -24,7 +24,8 @@ class View:
     """`outputs` are the columns' names as users see them, `stored` as Delta keeps them; `nested` is the text of the nested
     expression that it was made from, if it was, and `key` its key if it is computed key by key. `rules` is the program that
     defines it. The plan of a recursive predicate has its columns only: its rules are evaluated together with those it
-    depends on."""
+    depends on. `maintain` says when it follows its sources. A constraint is a view that must stay empty: `on_violation` says
+    what happens otherwise."""
 
     name: str
     plan: Node
@@ -35,6 +36,8 @@ class View:
     nested: str | None = None
     rules: StoredRules | None = None
     key: tuple[str, ...] = ()
+    maintain: str = "deferred"
+    on_violation: str | None = None
 
     @classmethod
     def of(
@@ -61,6 +64,8 @@ class View:
             "nested": self.nested,
             "rules": self.rules.to_json() if self.rules else None,
             "key": list(self.key),
+            "maintain": self.maintain,
+            "on_violation": self.on_violation,
         }
 
     @classmethod
@@ -75,7 +80,13 @@ class View:
             json.get("nested"),
             stored_rules(json["rules"]) if json.get("rules") else None,
             tuple(json.get("key", ())),
+            json.get("maintain", "deferred"),
+            json.get("on_violation"),
         )
+
+    @property
+    def kind(self) -> str:
+        return "view" if self.on_violation is None else "constraint"
 
     @property
     def recursive(self) -> bool:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from nabla.dependencies import with_upstream
 from nabla.errors import NablaError
-from nabla.refresh import with_upstream
 from nabla.staleness import Staleness
 
 if TYPE_CHECKING:

@@ -74,7 +74,7 @@ def test_a_stale_commit_on_the_same_object_is_refused(lake: LakeLog) -> None:
     with pytest.raises(Conflict):
         other.commit({"a": None}, stale, "drop")
     with pytest.raises(Conflict):
-        other.commit(add(other, stale, "b", 2), stale, "insert", reads=["a"])
+        other.commit(add(other, stale, "b", 2), stale, "insert", reads=lambda _: ["a"])
     assert other.state().version == 2
 
 
@@ -82,7 +82,7 @@ def test_a_stale_commit_on_another_object_goes_on_top(lake: LakeLog) -> None:
     other = LakeLog.open(lake.path)
     stale = other.state()
     lake.commit(add(lake, lake.state(), "a", 1), lake.state(), "insert")
-    state = other.commit(add(other, stale, "b", 2), stale, "insert", reads=["b"])
+    state = other.commit(add(other, stale, "b", 2), stale, "insert", reads=lambda _: ["b"])
     assert state.version == 3
     assert {name: e.parts["data"].version for name, e in state.entries.items()} == {"a": 1, "b": 1}
 

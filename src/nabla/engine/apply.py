@@ -67,7 +67,8 @@ def split(change: pa.Table) -> tuple[pa.Table, pa.Table]:
     return bags.negated(deleted), change.filter(pc.greater(change.column(N), 0))
 
 
-def _total(counted: pa.Table) -> int:
+def total(counted: pa.Table) -> int:
+    """How many copies of rows there are."""
     return int(pc.sum(counted.column(N)).as_py() or 0)
 
 
@@ -76,13 +77,13 @@ def apply_change(
 ) -> Applied:
     """A consolidated change held on the driver."""
     deleted, inserted = split(change)
-    applied = Applied(inserted=_total(inserted), deleted=_total(deleted))
+    applied = Applied(inserted=total(inserted), deleted=total(deleted))
     if change.num_rows:
         done = rewrite(data, delete=deleted, insert=repeated(inserted))
         if done.missing.num_rows:
             raise drifted(view, done.missing)
         applied.adds["data"], applied.removes["data"] = done.adds, done.removes
-        applied.adds["feed"] = files.write(feed_folder, _feed_rows(deleted, inserted, version, now))
+        applied.adds["feed"] = files.write(feed_folder, feed_rows(deleted, inserted, version, now))
     applied.rows = data.rows + applied.inserted - applied.deleted
     return applied
 
@@ -95,7 +96,7 @@ def apply_replacement(
     applied = Applied(inserted=done.inserted.num_rows, deleted=done.deleted.num_rows)
     if applied.inserted or applied.deleted:
         applied.adds["data"], applied.removes["data"] = done.adds, done.removes
-        feed = _feed_rows(bags.counted(done.deleted), bags.counted(done.inserted), version, now)
+        feed = feed_rows(bags.counted(done.deleted), bags.counted(done.inserted), version, now)
         applied.adds["feed"] = files.write(feed_folder, feed)
     applied.rows = data.rows + applied.inserted - applied.deleted
     return applied
@@ -110,7 +111,8 @@ def drifted(view: str, missing: pa.Table) -> NablaError:
     )
 
 
-def _feed_rows(deleted: pa.Table, inserted: pa.Table, version: int, now: datetime.datetime) -> pa.Table:
+def feed_rows(deleted: pa.Table, inserted: pa.Table, version: int, now: datetime.datetime) -> pa.Table:
+    """A change, as two counted tables, as a feed has it."""
     pieces = []
     for rows, word in ((repeated(deleted), "delete"), (repeated(inserted), "insert")):
         count = rows.num_rows

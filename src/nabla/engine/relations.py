@@ -157,7 +157,7 @@ class Source:
         before = counts.of(self.old, keys) if counts else None
         if counts is None or before is None:
             return nothing
-        if counts.outdated:
+        if counts.outdated and self.table.is_made(self.new):
             make_key_counts(self.table, column, self.after)
         sign = -1 if at is At.OLD else 1
         here = change.filter(pc.greater(pc.multiply(change[N], sign), 0))
@@ -174,7 +174,8 @@ class Source:
         return rows.drop_columns([N]).take(pa.array(copies, pa.int64())), left
 
     def key(self, at: At) -> Hashable:
-        return (self.table.folder, {At.OLD: (self.old,), At.NEW: (self.new,), At.DELTA: (self.old, self.new)}[at])
+        versions = {At.OLD: (self.old,), At.NEW: (self.new,), At.DELTA: (self.old, self.new)}[at]
+        return (self.table.folder, tuple(map(self.table.identity, versions)))
 
     def frame(self, workspace: Workspace, at: At) -> DataFrame:
         if at is not At.DELTA:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from nabla.errors import NablaError
-from nabla.storage import bags, deltalog, files, reading, schemas
+from nabla.storage import bags, files, reading, schemas
 from nabla.storage.files import DataFile
 from nabla.storage.table import Snapshot, StoredTable
 
@@ -148,7 +148,7 @@ def _by_commit(table: StoredTable, before: Snapshot, after: Snapshot) -> Change 
     """The change as the sum of what each commit did, or None where that cannot be told (any more)."""
     recorded: list[ChangeFile] = []
     spans: list[tuple[int, int]] = []
-    for commit in deltalog.commits(table.folder, before.version, after.version):
+    for commit in table.commits(before.version, after.version):
         if commit is None:
             return None
         if KEY in commit.metadata:

@@ -13,7 +13,7 @@ import re
 import threading
 import time
 import uuid
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,11 @@ from nabla.errors import Conflict, NablaError
 from nabla.storage import deltalog, faults, files, reading
 from nabla.storage.catalog import FORMAT, SCHEMA, Entry, LakeState, Part, Pending, from_table, to_table
 from nabla.storage.deltalog import corrupt, no_version
+from nabla.storage.prepared import PreparedTable
 from nabla.storage.table import StoredTable
+
+Reads = Callable[[LakeState], Collection[str]]
+"""What a commit depends on beside what it changes, as the newest state tells."""
 
 LOG = "_nabla/log"
 STAGING = "_nabla/staging"
@@ -104,13 +108,13 @@ class LakeLog:
         expected: LakeState,
         operation: str,
         info: Mapping[str, Mapping[str, Any]] | None = None,
-        reads: Collection[str] = (),
+        reads: Reads = lambda state: (),
     ) -> LakeState:
         """Put entries, or take (None) them away, in one step: the commit point of whatever the caller did before.
 
         `expected` is the state that the caller looked at. Where the lake has moved on, the commit is made on top of the
-        new state if that has the same entries under all names in `changes` and `reads`; else Conflict. `info` is kept
-        for `history`, by object.
+        new state if that has the same entries under all names in `changes` and those that `reads` finds there; else
+        Conflict. `info` is kept for `history`, by object.
         """
         transaction = _new_transaction()
         signed = {name: None if entry is None else entry.promised(transaction) for name, entry in changes.items()}
@@ -118,7 +122,7 @@ class LakeLog:
         with self._lock:
             while True:
                 base = self.state()
-                _check_unchanged(expected, base, {*changes, *reads})
+                _check_unchanged(expected, base, {*changes, *reads(base)})
                 self._check_parts(signed)
                 try:
                     return self._attempt(base, signed, _metadata(operation, transaction, said))
@@ -141,9 +145,12 @@ class LakeLog:
         return os.path.join(self.path, part if isinstance(part, str) else part.path)
 
     def table(self, part: Part | str) -> StoredTable:
-        """The Delta table of a part, the same object every time."""
+        """The Delta table of a part, the same object every time; with what is promised but not made yet, if anything is."""
         folder = self.folder(part)
-        return self._tables.setdefault(folder, StoredTable(folder))
+        table = self._tables.setdefault(folder, StoredTable(folder))
+        if isinstance(part, str) or part.pending is None:
+            return table
+        return PreparedTable(table, part.version, part.pending)
 
     def new_path(self, name: str) -> str:
         """A path for a new part that nobody else will choose: what a crash leaves there is in nobody's way."""
@@ -200,7 +207,7 @@ class LakeLog:
         return self._state
 
     def _keep_promise(self, part: Part, pending: Pending, lake_version: int) -> None:
-        table = self.table(part)
+        table = self.table(part.path)
         if table.latest() < part.version:
             metadata = {**pending.metadata, "transaction": pending.transaction, "lake_version": lake_version}
             try:
@@ -215,7 +222,7 @@ class LakeLog:
         """After the lake commit it would be too late to find that a promise cannot be kept."""
         for entry in changes.values():
             for part in entry.parts.values() if entry else ():
-                folder, latest = self.folder(part), self.table(part).latest()
+                folder, latest = self.folder(part), self.table(part.path).latest()
                 if part.pending is None and latest < part.version:
                     raise corrupt(folder, f"version {part.version} does not exist")
                 if part.pending is not None and latest != part.version - 1:

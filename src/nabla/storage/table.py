@@ -7,7 +7,7 @@ import re
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -140,6 +140,18 @@ class StoredTable:
     def metadata(self, version: int) -> Mapping[str, Any]:
         """Nabla's section of a version's commit metadata; empty where somebody else wrote it."""
         return deltalog.read_metadata(self.folder, version)
+
+    def commits(self, after: int, upto: int) -> Iterator[deltalog.Commit | None]:
+        """The commits of the versions `after` < v <= `upto`, in order; None where one is gone."""
+        return deltalog.commits(self.folder, after, upto)
+
+    def identity(self, version: int) -> Hashable:
+        """What tells a version of this table from any other that it ever had or might have had."""
+        return version
+
+    def is_made(self, version: int) -> bool:
+        """Whether a version is there for everybody, and to stay."""
+        return True
 
     def timestamp(self, version: int) -> int:
         """When a version was made, in milliseconds since 1970."""

@@ -1,0 +1,29 @@
+"""When a view follows its sources: with them, at the next refresh, only when asked, or within some time."""
+
+from __future__ import annotations
+
+import re
+
+from nabla.errors import NablaError
+
+WORDS = ("immediate", "deferred", "manual")
+_SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400}
+_TIME = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+?)s?\s*")
+
+
+def check_upkeep(maintain: str) -> str:
+    if maintain not in WORDS and freshness(maintain) is None:
+        raise NablaError(
+            "NABLA_MAINTAIN",
+            f"a view cannot be maintained {maintain!r}",
+            place="maintain=",
+            remedy=f'Use one of {", ".join(WORDS)}, or a time such as "30 seconds" or "5 minutes".',
+        )
+    return maintain
+
+
+def freshness(maintain: str) -> float | None:
+    """How many seconds a view may be behind; None where that is not a time."""
+    match = _TIME.fullmatch(maintain.lower())
+    unit = _SECONDS.get(match[2]) if match else None
+    return float(match[1]) * unit if match and unit else None
