@@ -130,7 +130,7 @@ def view_record(
     kept = [*facts.get("past", ()), measured]
     full = [p for p in kept if p["mode"] == "full"][-REMEMBERED:]
     past = full + [p for p in kept if p["mode"] != "full"][-REMEMBERED:]
-    return {"sources": report.sources, "rows": rows, "last": report.brief(), "past": past}
+    return {"sources": report.sources, "rows": rows, "last": report.brief(), "past": past, "refreshed": time.time()}
 
 
 def clock_record(view: View, now: Instant) -> dict[str, Any]:

@@ -18,7 +18,6 @@ from nabla.views import View, load_view
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 UNKNOWN = {
-    None: "NABLA_UNKNOWN_TABLE",
     "table": "NABLA_UNKNOWN_TABLE",
     "view": "NABLA_UNKNOWN_VIEW",
     "constraint": "NABLA_UNKNOWN_CONSTRAINT",
@@ -44,13 +43,14 @@ class Declared:
             return self.state.entries[name]
         return next((e for n, e in self.state.entries.items() if n.casefold() == name.casefold()), None)
 
-    def entry(self, name: str, kind: str | None = None) -> Entry:
+    def entry(self, name: str, *kinds: str) -> Entry:
+        """What has this name, and is of one of these kinds, if any are given."""
         entry = self.find(name)
-        if entry is None or (kind is not None and entry.kind != kind):
-            there = [n for n, e in self.state.entries.items() if kind is None or e.kind == kind]
+        if entry is None or (kinds and entry.kind not in kinds):
+            there = [n for n, e in self.state.entries.items() if not kinds or e.kind in kinds]
             raise NablaError(
-                UNKNOWN[kind],
-                f'there is no {kind or "table or view"} "{name}"',
+                UNKNOWN[kinds[0] if kinds else "table"],
+                f'there is no {kinds[0] if kinds else "table or view"} "{name}"',
                 place=f"lake {self.path}",
                 remedy=f"There are {', '.join(there)}." if there else "Create it first.",
             )

@@ -6,7 +6,6 @@ import datetime
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from nabla import constraints, reverting, rules, whatif
+from nabla import constraints, creating, reverting, rules, whatif
 from nabla import nested_tables as nests
 from nabla import refresh as refreshing
-from nabla.building import build, outdated
 from nabla.declared import Declared, check_columns, columns_of, key_of, shape_of
 from nabla.dependencies import derived
 from nabla.engine import intake, types
@@ -29,16 +27,14 @@ from nabla.engine.session import build_session, check_session
 from nabla.engine.sources import snapshot_frame
 from nabla.errors import NablaError
 from nabla.explaining import explain_view
-from nabla.frontend.catalyst import define
 from nabla.frontend.failures import failed
 from nabla.looking import history_of, status_of, table_changes
-from nabla.maintaining import Maintenance
 from nabla.nested.language import Nested, nested
 from nabla.nested.schema import Schema, check_order
 from nabla.nested.updates import unnest_sql
 from nabla.planner.explain import Explanation
+from nabla.planner.self_maintenance import SelfMaintenance
 from nabla.planner.steps import Mode, Size
-from nabla.proposal import Proposal
 from nabla.results import CheckReport, History, LakeStatus, RefreshReport, RevertReport, ViewReport
 from nabla.staleness import Staleness
 from nabla.storage.catalog import Entry, LakeState, Part
@@ -50,7 +46,6 @@ from nabla.tables import new_table
 from nabla.transaction import Transaction
 from nabla.upkeep import check_upkeep
 from nabla.verify import verify
-from nabla.views import View
 from nabla.whatif import Preview
 
 MODES = ("auto", "incremental", "strict", "full")
@@ -193,40 +188,21 @@ class Lake:
     # ------------------------------------------------------------------- views
 
     def create_view(
-        self, name: str, query: str | DataFrame | Nested, rebuild: bool = False, maintain: str = "deferred"
+        self,
+        name: str,
+        query: str | DataFrame | Nested,
+        rebuild: bool = False,
+        maintain: str = "deferred",
+        detached: bool = False,
     ) -> ViewReport:
         """Create a view from Spark SQL, a DataFrame or a nested expression over the lake's tables and views, and build it.
 
         A view of that name is an error unless `rebuild` is set: then it is replaced, whatever its definition was.
         `maintain` says when it follows its sources: in the same commit ("immediate"), at the next refresh ("deferred"),
-        only when a refresh names it ("manual"), or within a time that `nabla watch` keeps to ("5 minutes").
+        only when a refresh names it ("manual"), or within a time that `nabla watch` keeps to ("5 minutes"). With `detached`,
+        what it reads of its sources is kept in auxiliary views, so that it can be refreshed without them.
         """
-        check_upkeep(maintain)
-        state = self._log.state()
-        if isinstance(query, Nested):
-            view = nests.define(name, query, self, state)
-        else:
-            defined = define(self.spark, query, list(state.entries), name)
-            view = View.of(name, defined.plan, defined.outputs, defined.sql, tuple(str(n) for n in defined.notes))
-        view = replace(view, maintain=maintain)
-        existing = self._declared(state).find(name)
-        if existing is None:
-            self._declared(state).check_new(name)
-        elif not rebuild:
-            raise self._declared(state).exists(existing, view)
-        self._declared(state).check_view(view, existing)
-        try:
-            entry, report = build(self, {name: view}, state)[name]
-        except PySparkException as error:
-            raise self._translated(error, f'view "{name}"') from None
-        with Maintenance(self) as maintenance:
-            proposal = Proposal(self, state, maintenance)
-            proposal.outdate(outdated(state, [existing.name]) if existing else {})
-            proposal.put({name: entry}, {name: report.brief()})
-            proposal.follow()
-            proposal.check()
-            proposal.commit("create view", reads=view.sources)
-        return report
+        return creating.create_view(self, name, query, rebuild, check_upkeep(maintain), detached)
 
     def view(
         self,
@@ -287,7 +263,7 @@ class Lake:
                 "NABLA_MODE", f"there is no mode {mode!r}", place="mode=", remedy=f"Use one of {', '.join(MODES)}."
             )
         state = self._log.state()
-        wanted = [self._declared(state).entry(n, "view").name for n in names] or refreshing.due(state)
+        wanted = [self._declared(state).entry(n, "view", "constraint").name for n in names] or refreshing.due(state)
         try:
             return refreshing.Refresh(self, mode).run(wanted, progress)
         finally:
@@ -359,6 +335,10 @@ class Lake:
         """How a view is defined and kept, and what the next refresh would do. Runs nothing and writes nothing."""
         state = self._log.state()
         return explain_view(self, self._declared(state).entry(name, "view"), state, mode)
+
+    def self_maintenance(self, *names: str) -> tuple[SelfMaintenance, ...]:
+        """For each of these views together, or of all: can they be maintained without other sources, and what would help?"""
+        return creating.self_maintenance(self, names)
 
     def verify(self, *names: str) -> None:
         """Recompute every view, or the given ones, from the versions it reflects, and compare as bags.
@@ -476,7 +456,8 @@ class Lake:
     def _drop(self, name: str, kinds: tuple[str, ...]) -> None:
         state = self._log.state()
         entry = self._declared(state).droppable(name, kinds)
-        self._log.commit({entry.name: None}, state, f"drop {entry.kind}")
+        own = [n for n, e in state.entries.items() if e.definition.get("serves") == entry.name]
+        self._log.commit(dict.fromkeys([entry.name, *own]), state, f"drop {entry.kind}")
 
     def __repr__(self) -> str:
         return f"lake {self.path}\n{self.status()}"

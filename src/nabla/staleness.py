@@ -25,9 +25,6 @@ class Staleness:
             )
         return self._known[name]
 
-    def views(self) -> tuple[str, ...]:
-        return tuple(n for n, entry in self._state.entries.items() if entry.kind == "view" and n in self)
-
     def _version(self, source: str) -> int:
         entry = self._state.entries[source]
         part = entry.parts["data"]

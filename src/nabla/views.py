@@ -25,7 +25,7 @@ class View:
     expression that it was made from, if it was, and `key` its key if it is computed key by key. `rules` is the program that
     defines it. The plan of a recursive predicate has its columns only: its rules are evaluated together with those it
     depends on. `maintain` says when it follows its sources. A constraint is a view that must stay empty: `on_violation` says
-    what happens otherwise."""
+    what happens otherwise. `serves` names the view that this one is auxiliary to."""
 
     name: str
     plan: Node
@@ -38,6 +38,7 @@ class View:
     key: tuple[str, ...] = ()
     maintain: str = "deferred"
     on_violation: str | None = None
+    serves: str | None = None
 
     @classmethod
     def of(
@@ -66,6 +67,7 @@ class View:
             "key": list(self.key),
             "maintain": self.maintain,
             "on_violation": self.on_violation,
+            "serves": self.serves,
         }
 
     @classmethod
@@ -82,6 +84,7 @@ class View:
             tuple(json.get("key", ())),
             json.get("maintain", "deferred"),
             json.get("on_violation"),
+            json.get("serves"),
         )
 
     @property

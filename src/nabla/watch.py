@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING
 
 from nabla.dependencies import with_upstream
 from nabla.errors import NablaError
+from nabla.refresh import due
 from nabla.staleness import Staleness
+from nabla.upkeep import freshness
+from nabla.violations import Violated
 
 if TYPE_CHECKING:
     from nabla.lake import Lake
     from nabla.planner.steps import Mode
     from nabla.results import ViewReport
+    from nabla.storage.catalog import Entry
 
 PATIENCE = 60.0
 """A refresh that fails is tried again after a while that doubles up to so many seconds."""
@@ -64,23 +68,31 @@ class Watch:
 
     def _stale(self) -> tuple[str, ...]:
         state = self.lake._log.state()
-        stale = Staleness(self.lake._log, state).views()
-        if not self.views:
-            return stale
-        watched = with_upstream((self.lake._declared(state).entry(n, "view").name for n in self.views), state)
-        return tuple(n for n in stale if n in watched)
+        stale = Staleness(self.lake._log, state)
+        named = [self.lake._declared(state).entry(n, "view").name for n in self.views]
+        watched = with_upstream(named, state) if named else due(state)
+        return tuple(n for n in watched if n in stale and _may_wait_no_longer(state.entries[n]))
 
     def _refresh(self, names: tuple[str, ...]) -> bool:
         try:
-            self.lake.refresh(*names, mode=self.mode, progress=self._progress)
+            reports = self.lake.refresh(*names, mode=self.mode, progress=self._progress)
+            for report in reports.held:
+                if report.violations:
+                    self.failed(Violated(report.violations, remedy=f"{report.name} stays as it was."))
         except NablaError as error:
             if len(names) > 1:
                 worked = [self._refresh((name,)) for name in names]
                 return all(worked)
             self.failed(error)
             return False
-        return True
+        return not reports.held
 
     def _progress(self, report: ViewReport) -> None:
-        if report.mode != "skip":
+        if report.mode not in ("skip", "held"):
             self.refreshed(report)
+
+
+def _may_wait_no_longer(entry: Entry) -> bool:
+    """A view with a target freshness collects changes until its last refresh is so long ago."""
+    target = freshness(entry.definition.get("maintain", "deferred"))
+    return target is None or time.time() - entry.facts.get("refreshed", 0.0) >= target

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nabla.cli import bench, show
+from nabla.cli import bench, integrity, show
 from nabla.cli.options import DebugOption, JsonOption, LakeOption, LimitOption, ModeOption, NamesArgument
 from nabla.cli.output import out, print_json, reporting, working
 from nabla.cli.places import locate
@@ -101,7 +101,7 @@ def refresh(
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Bring views up to date with their sources, and say how it was done."""
+    """Bring views up to date with their sources, and say how it was done. Fails where a constraint holds one back."""
     place = locate(lake)
     with working("Starting Spark", as_json) as tell:
         opened = place.open()
@@ -115,9 +115,14 @@ def refresh(
         print_json(reports)
     else:
         show.reports(reports)
+    if reports.held:
+        raise typer.Exit(1)
 
 
 app.command()(watch)
+app.command()(integrity.check)
+app.command()(integrity.log)
+app.command()(integrity.revert)
 
 
 @app.command()
@@ -155,6 +160,12 @@ def explain(
     ] = False,
     algebra: Annotated[bool, typer.Option("--algebra", help="The maintenance expressions as algebra.")] = False,
     sql: Annotated[bool, typer.Option("--sql", help="The maintenance expressions as Spark SQL.")] = False,
+    self_only: Annotated[
+        bool,
+        typer.Option(
+            "--self", help="Whether the view, or all, can be maintained without its sources; and what it takes."
+        ),
+    ] = False,
     html: Annotated[bool, typer.Option("--html", help="Write everything, with a drawing, to an HTML file.")] = False,
     mode: ModeOption = None,
     lake: LakeOption = None,
@@ -169,8 +180,12 @@ def explain(
     if rules:
         show.rules(as_json)
         return
+    if self_only:
+        found = locate(lake).open().self_maintenance(*([name] if name else []))
+        print_json(found) if as_json else out().print("\n".join(map(str, found)), markup=False, highlight=False)
+        return
     if name is None:
-        raise typer.BadParameter("give the name of a view, or --rules")
+        raise typer.BadParameter("give the name of a view, --rules or --self")
     if file is not None and not html:
         raise typer.BadParameter("a file is written with --html only")
     place = locate(lake)

@@ -23,7 +23,7 @@ from nabla.errors import Mismatch, NablaError
 
 P = ParamSpec("P")
 R = TypeVar("R")
-MODE_STYLES = {"skip": "dim", "incremental": "green", "full": "yellow", "reload": "yellow"}
+MODE_STYLES = {"skip": "dim", "incremental": "green", "full": "yellow", "reload": "yellow", "held": "red"}
 
 
 def out() -> Console:
@@ -84,9 +84,16 @@ def unexpected(error: Exception) -> NablaError:
 
 def show_error(error: NablaError, as_json: bool) -> None:
     if as_json:
-        fields = {"code": error.code, "message": error.message, "place": error.place, "remedy": error.remedy}
+        fields: dict[str, Any] = {
+            "code": error.code,
+            "message": error.message,
+            "place": error.place,
+            "remedy": error.remedy,
+        }
         if isinstance(error, Mismatch):
             fields["rows"] = jsonable(error.rows)
+        if isinstance(violations := getattr(error, "violations", None), tuple):
+            fields["violations"] = jsonable([violation.to_dict() for violation in violations])
         print(json.dumps({"error": fields}, ensure_ascii=False), file=sys.stderr)  # noqa: T201
         return
     console = err()
@@ -105,7 +112,9 @@ def print_json(value: object) -> None:
 
 
 def jsonable(value: Any) -> Any:
-    """Dataclasses as objects, decimals and times as text: exact, and readable by every JSON library."""
+    """Dataclasses as objects, unless they say how; decimals and times as text: exact, and readable by every JSON library."""
+    if hasattr(value, "to_dict"):
+        return jsonable(value.to_dict())
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: jsonable(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):

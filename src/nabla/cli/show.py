@@ -62,9 +62,9 @@ def _views(rows: Sequence[Line]) -> None:
 
 
 def status(found: Mapping[str, Status]) -> None:
-    headers = ("name", "kind", "version", "rows", "stale", "sources")
+    headers = ("name", "kind", "version", "rows", "stale", "when", "sources")
     rows = [
-        (s.name, s.kind, s.version, s.rows, s.stale if s.kind == "view" else "", _versions(s.sources))
+        (s.name, s.kind, s.version, s.rows, s.stale if s.kind == "view" else "", s.when, _versions(s.sources))
         for s in found.values()
     ]
     if rows:

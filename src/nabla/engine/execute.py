@@ -72,7 +72,9 @@ class Execution:
 
     def run(self) -> Result:
         steps = list(self.plan.steps)
-        for step, following in zip(steps, [*steps[1:], None], strict=True):
+        for step, following in zip(
+            steps, [*steps[1:], None], strict=False
+        ):  # no steps where a source moved without change
             self._run(step, following)
         return self.result
 

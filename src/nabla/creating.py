@@ -1,0 +1,122 @@
+"""New views: from what a user says to an entry in the lake's log, with auxiliary views where it is to stand alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from nabla import nested_tables as nests
+from nabla.building import build, outdated
+from nabla.declared import columns_of
+from nabla.errors import NablaError
+from nabla.frontend.catalyst import define
+from nabla.maintaining import Maintenance
+from nabla.nested.language import Nested
+from nabla.planner.self_maintenance import Auxiliary, SelfMaintenance, assess, detached
+from nabla.proposal import Proposal
+from nabla.results import ViewReport
+from nabla.storage.catalog import Entry, LakeState
+from nabla.views import View, load_view
+
+if TYPE_CHECKING:
+    from nabla.lake import Lake
+
+
+def create_view(
+    lake: Lake, name: str, query: str | DataFrame | Nested, rebuild: bool, maintain: str, detach: bool
+) -> ViewReport:
+    state = lake._log.state()
+    declared = lake._declared(state)
+    view = replace(_defined(lake, name, query, state), maintain=maintain)
+    existing = declared.find(name)
+    if existing is None:
+        declared.check_new(name)
+    elif not rebuild:
+        raise declared.exists(existing, view)
+    declared.check_view(view, existing)
+    auxiliary: list[View] = []
+    if detach:
+        view, auxiliary = _detached(view, state)
+    with Maintenance(lake) as maintenance:
+        proposal = Proposal(lake, state, maintenance)
+        proposal.outdate(_replaced(existing, state))
+        for own in auxiliary:
+            lake._declared(proposal.state).check_new(own.name)
+            _build(lake, own, proposal)
+        report = _build(lake, view, proposal)
+        proposal.follow()
+        proposal.check()
+        sources = {s for one in (view, *auxiliary) for s in one.sources}
+        proposal.commit("create view", reads=sources - {own.name for own in auxiliary})
+    return report
+
+
+def _defined(lake: Lake, name: str, query: str | DataFrame | Nested, state: LakeState) -> View:
+    if isinstance(query, Nested):
+        return nests.define(name, query, lake, state)
+    defined = define(lake.spark, query, list(state.entries), name)
+    return View.of(name, defined.plan, defined.outputs, defined.sql, tuple(str(n) for n in defined.notes))
+
+
+def _build(lake: Lake, view: View, proposal: Proposal) -> ViewReport:
+    try:
+        entry, report = build(lake, {view.name: view}, proposal.state)[view.name]
+    except PySparkException as error:
+        raise lake._translated(error, f'view "{view.name}"') from None
+    proposal.put({view.name: entry}, {view.name: report.brief()})
+    return report
+
+
+def _replaced(existing: Entry | None, state: LakeState) -> dict[str, Entry | None]:
+    """What a view that is built again leaves behind: readers that must be, too, and auxiliary views of its own."""
+    if existing is None:
+        return {}
+    own = [n for n, e in state.entries.items() if e.definition.get("serves") == existing.name]
+    return {**outdated(state, [existing.name]), **dict.fromkeys(own)}
+
+
+def _detached(view: View, state: LakeState) -> tuple[View, list[View]]:
+    """A view that needs no source but what changes follows at once; any other reads auxiliary views, which do."""
+    if view.opaque:
+        raise NablaError(
+            "NABLA_DETACHED",
+            "there is no algebra for it, so that its sources cannot be told apart from it",
+            place=f'view "{view.name}"',
+            remedy="Create it without detached=True.",
+        )
+    if _assessed(view, state, frozenset()).maintainable:
+        return replace(view, maintain="immediate"), []
+    plan, auxiliaries = detached(view.name, view.plan, _widths(view, state))
+    said = f"detached: {view.sql or view.nested or 'a DataFrame'}"
+    return replace(view, plan=plan, sql=None, nested=None, key=(), notes=(*view.notes, said)), [
+        _view(auxiliary, view.name) for auxiliary in auxiliaries
+    ]
+
+
+def _view(auxiliary: Auxiliary, serves: str) -> View:
+    view = View.of(auxiliary.name, auxiliary.plan, auxiliary.outputs, None, (f"{auxiliary}",))
+    return replace(view, maintain="immediate", serves=serves)
+
+
+def self_maintenance(lake: Lake, names: Sequence[str]) -> tuple[SelfMaintenance, ...]:
+    state = lake._log.state()
+    entries = [lake._declared(state).entry(n, "view") for n in names] or [
+        e for e in state.entries.values() if e.kind == "view"
+    ]
+    given = frozenset(entry.name for entry in entries)
+    return tuple(_assessed(load_view(e.name, e.definition), state, given - {e.name}) for e in entries)
+
+
+def _assessed(view: View, state: LakeState, given: frozenset[str]) -> SelfMaintenance:
+    obstacle = str(view.obstacles[0]) if view.obstacles else ""
+    if view.recursive:
+        obstacle = "the rounds of a recursion read what it is made from"
+    return assess(view.name, view.plan, view.staged, _widths(view, state), given, obstacle)
+
+
+def _widths(view: View, state: LakeState) -> dict[str, int]:
+    return {source: len(columns_of(state.entries[source])) for source in view.sources}

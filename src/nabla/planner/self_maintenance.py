@@ -1,0 +1,197 @@
+"""Can a view be maintained without its sources, from their changes and what is stored beside it? What would make it so?
+
+A view is self-maintainable if no step of its maintenance reads a source, before or after, but only what changed in it.
+Most joins are not. What they read of each source is then stored as an auxiliary view: the columns and rows that the view
+uses, of these where a filtered partner of a join allows it those that have a partner, and the whole source as the last
+resort. The view over its auxiliary views is the same view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from nabla.algebra.clock import reads_clock
+from nabla.algebra.expressions import Column
+from nabla.algebra.nodes import At, Filter, Join, Node, Project, Recursion, Scan
+from nabla.algebra.pretty import tree
+from nabla.calculus.stages import Staged
+from nabla.planner.maintain import maintenance
+from nabla.planner.steps import Finish, Iterate, Replace, Settle, Step
+
+Kind = Literal["projection", "semijoin", "whole"]
+ORDER: tuple[Kind, ...] = ("projection", "semijoin", "whole")
+"""Smallest first, as a rule."""
+WORDS = {"projection": "projection of", "semijoin": "semijoin-reduced", "whole": "all of"}
+
+
+@dataclass(frozen=True)
+class Auxiliary:
+    """An auxiliary view: `outputs` are the names that its columns get."""
+
+    name: str
+    kind: Kind
+    table: str
+    plan: Node
+    outputs: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.name}: {WORDS[self.kind]} {self.table} ({', '.join(self.outputs)})"
+
+
+@dataclass(frozen=True)
+class SelfMaintenance:
+    """The answer for one view within a set of views: `reads` are the sources outside of the set that maintenance reads,
+    `states` what is kept beside the view, `auxiliaries` what would have to be."""
+
+    view: str
+    reads: tuple[str, ...]
+    states: tuple[str, ...]
+    auxiliaries: tuple[Auxiliary, ...]
+    obstacle: str = ""
+    insertions: bool = False
+    """Whether insertions alone need no source."""
+
+    @property
+    def alone(self) -> bool:
+        """By its own rows, as the papers mean it."""
+        return self.maintainable and not self.states
+
+    @property
+    def maintainable(self) -> bool:
+        return not self.reads and not self.obstacle
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.view}: {self._verdict}", *(f"  {line}" for line in self._details())])
+
+    @property
+    def _verdict(self) -> str:
+        if self.alone:
+            return "self-maintainable: its own rows and the changes of its sources are enough"
+        if self.maintainable:
+            return "not self-maintainable by its own rows; it is with the counts that are kept beside it"
+        return "not self-maintainable"
+
+    def _details(self) -> Iterator[str]:
+        yield from (f"kept beside it: {state}" for state in self.states)
+        if self.obstacle:
+            yield f"it is recomputed: {self.obstacle}"
+        elif self.reads:
+            yield f"a change makes it read {', '.join(self.reads)}"
+            if self.insertions:
+                yield "insertions alone do not"
+        if self.auxiliaries:
+            yield "auxiliary views that would make it so:"
+            yield from (f"  {auxiliary}" for auxiliary in self.auxiliaries)
+
+    def to_dict(self) -> dict[str, object]:
+        kinds = [{"name": a.name, "kind": a.kind, "table": a.table, "columns": a.outputs} for a in self.auxiliaries]
+        return {
+            "view": self.view,
+            "alone": self.alone,
+            "self_maintainable": self.maintainable,
+            "reads": self.reads,
+            "states": self.states,
+            "insertions": self.insertions,
+            "obstacle": self.obstacle,
+            "auxiliaries": kinds,
+        }
+
+
+def assess(
+    view: str, plan: Node, staged: Staged, columns: Mapping[str, int], given: frozenset[str], obstacle: str = ""
+) -> SelfMaintenance:
+    """`columns` says how many columns each source has; `given` are the views of the set that it belongs to."""
+    sources = columns.keys() - given
+    steps = maintenance(staged, frozenset(columns)) if not obstacle else ()
+    reads = {table for step in steps for table in _read(step, lost=True)} & sources
+    gently = {table for step in steps for table in _read(step, lost=False)} & sources
+    states = tuple(f"{tree(stage.node).splitlines()[0]}: {stage.how.state}" for stage in staged.stages)
+    wanted = detached(view, plan, columns, given)[1] if reads or obstacle else ()
+    return SelfMaintenance(view, tuple(sorted(reads)), states, wanted, obstacle, insertions=bool(reads) and not gently)
+
+
+def _read(step: Step, *, lost: bool) -> Iterator[str]:
+    """What a step reads as it is or was; `lost` where deletions may have taken a minimum or maximum away."""
+    queries: tuple[Node, ...]
+    match step:
+        case Settle():
+            queries = (step.query if lost else step.query_if_none_lost,)
+        case Replace():
+            queries = (step.touched, step.query)
+        case Iterate():
+            queries = step.queries
+        case Finish():
+            queries = ()
+        case _:
+            queries = (step.query,)
+    scans = (node for query in queries for node in query.walk() if isinstance(node, Scan))
+    return (scan.table for scan in scans if scan.at is not At.DELTA)
+
+
+def detached(
+    view: str, plan: Node, columns: Mapping[str, int], given: frozenset[str] = frozenset()
+) -> tuple[Node, tuple[Auxiliary, ...]]:
+    """The view over auxiliary views, and these."""
+    work = _Detaching(view, columns, given | {n.table for n in plan.walk() if isinstance(n, Recursion)})
+    root = work.replaced(plan, ())
+    return root, tuple(sorted(work.made, key=lambda a: ORDER.index(a.kind)))
+
+
+class _Detaching:
+    def __init__(self, view: str, columns: Mapping[str, int], given: frozenset[str]) -> None:
+        self.view = view
+        self.columns = columns
+        self.given = given
+        self.made: list[Auxiliary] = []
+
+    def replaced(self, node: Node, partner: tuple[Join, ...]) -> Node:
+        """`partner` is the join that reduces this operand, if one does."""
+        scan = _chain(node)
+        if scan is not None:
+            return node if scan.table in self.given else self._auxiliary(node, scan, partner)
+        if isinstance(node, Join):
+            left = self.replaced(node.left, _reduced(node.left, node.right, node, ("inner", "semi")))
+            right = self.replaced(node.right, _reduced(node.right, node.left, node, ("inner", "semi", "left", "anti")))
+            return node.with_inputs(left, right)
+        return node.with_inputs(*(self.replaced(part, ()) for part in node.inputs)) if node.inputs else node
+
+    def _auxiliary(self, node: Node, scan: Scan, partner: tuple[Join, ...]) -> Scan:
+        whole = isinstance(node, Scan) and len(node.fields) == self.columns[scan.table]
+        kind: Kind = "semijoin" if partner else "whole" if whole else "projection"
+        number = sum(a.table == scan.table for a in self.made)
+        name = f"{self.view}_{scan.table}{number or ''}"
+        outputs = _labels(node.columns)
+        self.made.append(Auxiliary(name, kind, scan.table, partner[0] if partner else node, outputs))
+        return Scan(name, At.NEW, node.columns, outputs)
+
+
+def _chain(node: Node) -> Scan | None:
+    """The scan below filters and projections, whose change is the change of the source, filtered and projected."""
+    while isinstance(node, Filter | Project):
+        expressions = node.conjuncts if isinstance(node, Filter) else tuple(o.expr for o in node.outputs)
+        if not all(e.deterministic for e in expressions) or reads_clock(node):
+            return None
+        node = node.input
+    return node if isinstance(node, Scan) else None
+
+
+def _reduced(operand: Node, other: Node, join: Join, kinds: tuple[str, ...]) -> tuple[Join, ...]:
+    """The rows of an operand that have a partner in the other one, where that drops rows and the join never shows them."""
+    filtered = any(isinstance(node, Filter) for node in other.walk())
+    if join.kind not in kinds or not join.on or not filtered or _chain(other) is None:
+        return ()
+    return (Join(operand, other, join.on, "semi"),)
+
+
+def _labels(columns: tuple[Column, ...]) -> tuple[str, ...]:
+    """The columns' own names, numbered where two are the same."""
+    found: dict[str, None] = {}
+    for column in columns:
+        name, number = column.label, 1
+        while name.casefold() in (known.casefold() for known in found):
+            number += 1
+            name = f"{column.label}_{number}"
+        found[name] = None
+    return tuple(found)
