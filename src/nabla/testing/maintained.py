@@ -186,16 +186,17 @@ def check(plan: Node, database: Database, changed: frozenset[str], key: tuple[st
     after = evaluate(plan, database)
     then = Moments(database.moments.before, database.moments.before)
     view_before, states_before = build(staged, Database(database.fields, database.before, database.before, then))
-    _same("the built view", view_before, before)
+    same("the built view", view_before, before)
     outcome = maintain(staged, database, states_before, changed, before)
-    _same("the change of the view", outcome.change, added(after, negated(before)))
+    same("the change of the view", outcome.change, added(after, negated(before)))
     view_after, states_after = build(staged, database)
     for table, state in states_after.items():
-        _same(f"the state {table}", outcome.states[table], state)
-    _same("the rebuilt view", view_after, after)
+        same(f"the state {table}", outcome.states[table], state)
+    same("the rebuilt view", view_after, after)
 
 
-def _same(what: str, found: Bag, expected: Bag) -> None:
+def same(what: str, found: Bag, expected: Bag) -> None:
+    """Raises where two bags differ by more than the order of summation can make."""
     if _rounded(found) != _rounded(expected):
         raise AssertionError(f"{what}: found {dict(found)}, expected {dict(expected)}")
 

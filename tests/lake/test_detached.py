@@ -1,0 +1,75 @@
+"""Detached views: what they need of their sources is kept with them, so that these may be far away, or gone."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from comparing import bag
+from pyspark.sql import SparkSession
+
+import nabla
+from nabla import NablaError
+from nabla.lake import Lake
+
+pytestmark = pytest.mark.spark
+
+REVENUE = (
+    "SELECT c.region, SUM(o.amount) AS total FROM orders o JOIN customers c ON o.customer = c.id "
+    "WHERE c.region <> 'west' GROUP BY c.region"
+)
+
+
+@pytest.fixture
+def shop(lake: Lake) -> Lake:
+    lake.create_table(
+        "customers", schema="id INT, region STRING, name STRING", data=[(1, "north", "a"), (2, "west", "b")]
+    )
+    lake.create_table("orders", schema="id INT, customer INT, amount INT", data=[(1, 1, 10), (2, 2, 20)])
+    return lake
+
+
+def folders(lake: Lake, *tables: str) -> list[Path]:
+    state = lake._log.state()
+    return [Path(lake._log.folder(state.entries[name].parts["data"])) for name in tables]
+
+
+def test_a_detached_view_refreshes_after_its_sources_were_moved_away(shop: Lake, spark: SparkSession) -> None:
+    shop.create_view("revenue", REVENUE, detached=True)
+    shop.create_view("amounts", "SELECT customer, COUNT(*) AS n FROM orders GROUP BY customer", detached=True)
+    kinds = {n: s.when for n, s in shop.status().items() if s.kind == "view"}
+    assert kinds == {
+        "revenue_orders": "immediate",
+        "revenue_customers": "immediate",
+        "revenue": "deferred",
+        "amounts": "immediate",
+    }
+    assert bag(shop.read("revenue_orders")) == {(1, 10): 1}  # order 2 has no customer that counts
+    with shop.transaction() as tx:
+        tx.insert("orders", [(3, 1, 5), (4, 3, 7), (5, 2, 100)])
+        tx.insert("customers", [(3, "south", "c")])
+        tx.update("customers", set={"region": "'east'"}, where="id = 2")
+    for folder in folders(shop, "orders", "customers"):
+        os.rename(folder, f"{folder}-away")
+    other = nabla.open(shop.path, spark=spark)
+    assert other.refresh("revenue", mode="strict")["revenue"].mode == "incremental"
+    assert bag(other.read("revenue")) == {("north", 15): 1, ("south", 7): 1, ("east", 120): 1}
+    assert bag(other.read("amounts")) == {(1, 2): 1, (2, 2): 1, (3, 1): 1}
+    for folder in folders(shop, "orders", "customers"):
+        os.rename(f"{folder}-away", folder)
+    shop.verify()
+    shop.drop_view("revenue")
+    assert [n for n, s in shop.status().items() if s.kind == "view"] == ["amounts"]
+
+
+def test_a_lake_says_which_of_its_views_need_their_sources(shop: Lake) -> None:
+    shop.create_view("revenue", REVENUE)
+    shop.create_view("anything", "SELECT DISTINCT 1 AS one FROM orders")
+    shop.create_view("north", "SELECT id FROM customers WHERE region = 'north'")
+    revenue, anything, north = shop.self_maintenance()
+    assert (revenue.reads, anything.reads, north.reads) == (("customers", "orders"), (), ())
+    assert (anything.alone, anything.maintainable, north.alone) == (False, True, True)
+    assert [(a.kind, a.table) for a in revenue.auxiliaries] == [("projection", "customers"), ("semijoin", "orders")]
+    with pytest.raises(NablaError, match="NABLA_UNKNOWN_VIEW"):
+        shop.self_maintenance("orders")

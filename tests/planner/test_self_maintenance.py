@@ -1,0 +1,120 @@
+"""Which views need no source, and that a view over its auxiliary views is the same view."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from nabla.algebra.expressions import Call, Column, Expr, Named, equal
+from nabla.algebra.interpreter import Bag, Database, evaluate
+from nabla.algebra.nodes import Aggregate, At, Distinct, Filter, Join, Node, Project, Scan
+from nabla.calculus.stages import cut
+from nabla.planner.self_maintenance import SelfMaintenance, assess, detached
+from nabla.testing.maintained import build, check, maintain
+from nabla.testing.random_plans import ALL, Scenario, random_scenario, reading
+
+
+def table(name: str, *columns: str) -> Scan:
+    return Scan(name, At.NEW, tuple(Column(f"{name}.{c}#1", "int") for c in columns), columns)
+
+
+R, S = table("r", "a", "b"), table("s", "b", "c")
+JOIN = Join(R, S, (equal(Column("r.b#1", "int").ref, Column("s.b#1", "int").ref),))
+NOTHING = Project(R, (Named(Column("one#1", "int", False), Expr("1", "int", False)),))
+
+
+def assessed(plan: Node, given: frozenset[str] = frozenset()) -> SelfMaintenance:
+    widths = {node.table: 2 for node in plan.walk() if isinstance(node, Scan)}
+    return assess("v", plan, cut(plan), widths, given)
+
+
+def test_a_relation_and_its_selections_need_nothing() -> None:
+    assert assessed(R).alone
+    assert assessed(Filter(R, (Expr("(`r.a#1` > 1)", "boolean"),))).alone
+
+
+def test_the_projection_on_no_attributes_is_not_self_maintainable_without_counts() -> None:
+    """Barbier: the view of R = {a} and of R = {a, b} is the same; delete a, and it is not."""
+    found = assessed(Distinct(NOTHING))
+    assert not found.alone
+    assert found.maintainable
+    assert "not self-maintainable by its own rows" in str(found)
+    (state,) = found.states
+    assert "its number of rows" in state
+
+
+def test_a_join_reads_its_operands_unless_they_are_in_the_set() -> None:
+    assert assessed(JOIN).reads == ("r", "s")
+    assert not assessed(JOIN).maintainable
+    assert assessed(JOIN, frozenset(("r", "s"))).maintainable
+    assert [a.kind for a in assessed(JOIN).auxiliaries] == ["whole", "whole"]
+
+
+def test_a_minimum_needs_its_source_for_deletions_only() -> None:
+    lowest = Aggregate(R, ("r.a#1",), (Call(Column("m#1", "int"), "min", (Column("r.b#1", "int").ref,)),))
+    found = assessed(lowest)
+    assert found.reads == ("r",)
+    assert found.insertions
+
+
+def test_auxiliary_views_keep_what_is_needed_smallest_first() -> None:
+    few = Filter(S, (Expr("(`s.c#1` = 1)", "boolean"),))
+    narrow = Project(R, (Named(Column("b#1", "int"), Column("r.b#1", "int").ref),))
+    plan = Join(narrow, few, (equal(Column("b#1", "int").ref, Column("s.b#1", "int").ref),))
+    kinds = [(a.name, a.kind, a.outputs) for a in detached("v", plan, {"r": 2, "s": 2})[1]]
+    assert kinds == [("v_s", "projection", ("s.b", "s.c")), ("v_r", "semijoin", ("b",))]
+
+
+class Unreadable(Database):
+    """Tables that can be asked for their change alone."""
+
+    def read(self, table: str, at: At) -> Bag:
+        if at is not At.DELTA:
+            raise AssertionError(f"{table} was read")
+        return super().read(table, at)
+
+
+def scenario(seed: int) -> Scenario:
+    return random_scenario(seed, ALL)
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_what_is_said_to_be_self_maintainable_reads_no_source(block: int) -> None:
+    found = 0
+    for seed in range(block * 60, block * 60 + 60):
+        case = scenario(seed)
+        database = case.database
+        widths = {t.name: len(t.columns) for t in case.schema}
+        if not assess("v", case.plan, cut(case.plan), widths, frozenset()).maintainable:
+            continue
+        found += 1
+        staged = cut(case.plan)
+        before = Database(database.fields, database.before, database.before)
+        view, states = build(staged, before)
+        sealed = Unreadable(database.fields, database.before, database.after, database.moments)
+        maintain(staged, sealed, states, case.changed, view)
+    assert found
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_a_view_over_its_auxiliary_views_is_the_same_and_is_maintained(block: int) -> None:
+    for seed in range(block * 40, block * 40 + 40):
+        case = scenario(seed)
+        widths = {t.name: len(t.columns) for t in case.schema}
+        root, auxiliaries = detached("v", case.plan, widths)
+        old = Database(case.database.fields, case.database.before, case.database.before)
+        fields = {a.name: a.outputs for a in auxiliaries}
+        before = {a.name: evaluate(reading(a.plan, At.NEW), old) for a in auxiliaries}
+        after = {a.name: evaluate(a.plan, case.database) for a in auxiliaries}
+        kept = Database(fields, before, after)
+        assert {n.table for n in root.walk() if isinstance(n, Scan)} <= set(fields)
+        assert evaluate(root, kept) == evaluate(case.plan, case.database)
+        check(root, kept, frozenset(name for name in fields if before[name] != after[name]))
+
+
+def test_no_rows_are_no_views() -> None:
+    empty = Database({"r": ("a", "b")}, {"r": Counter()}, {"r": Counter()})
+    root, (auxiliary,) = detached("v", NOTHING, {"r": 2})
+    assert evaluate(auxiliary.plan, empty) == Counter()
+    assert isinstance(root, Scan)
