@@ -93,9 +93,9 @@ class Maintenance:
         if plan.mode == "skip":
             seconds = time.perf_counter() - begun
             return Moved({n: _report(replace(plan, view=n), e, Applied(), seconds, "") for n, e in entries.items()})
-        group = f"nabla-{uuid.uuid4().hex[:8]}"
-        context = self.lake._spark.sparkContext
-        context.setJobGroup(group, f"refresh of {name}")
+        group, context = f"nabla-{uuid.uuid4().hex[:8]}", self.lake._running_context
+        if context is not None:
+            context.setJobGroup(group, f"refresh of {name}")
         try:
             results = self._execute(views, plan, sources, state)
             faults.point("refresh.computed")
@@ -103,7 +103,7 @@ class Maintenance:
         except PySparkException as error:
             raise self.lake._translated(error, f'refresh of view "{name}"') from None
         seconds, versions = time.perf_counter() - begun, {s: source.new for s, source in sources.items()}
-        jobs = len(context.statusTracker().getJobIdsForGroup(group))
+        jobs = len(context.statusTracker().getJobIdsForGroup(group)) if context is not None else 0
         reports, moved = {}, {}
         for n in names:
             report = _report(replace(plan, view=n), entries[n], applied[n], seconds, group)

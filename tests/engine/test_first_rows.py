@@ -67,3 +67,9 @@ def test_a_row_that_goes_is_replaced_only_from_the_rest() -> None:
     assert _settled(view, gone)[0] is None
     replaced = Database({"r": ("a", "b")}, {"r": rows}, {"r": Counter({(0, 0): 1, (2, 0): 1, (3, 0): 1})})
     assert _settled(view, replaced)[0] == Counter({(1, 0): -1, (0, 0): 1})
+
+
+def test_no_rows_at_all_may_be_asked_for() -> None:
+    view = TopK(Scan("r", At.NEW, COLUMNS, ("a", "b")), (Order(COLUMNS[0].ref),), 0)
+    come = Database({"r": ("a", "b")}, {"r": Counter()}, {"r": Counter({(1, 0): 1})})
+    assert _settled(view, come)[0] == Counter()

@@ -32,7 +32,7 @@ def first_rows(stage: TopRows, touched: pa.Table) -> pa.Table | None:
     there = [at for at, n in stored.items() if n > 0]
     if sum(stored.values()) >= stage.limit:
         # Beyond the last stored place there are rows that nobody has seen.
-        now = {at: max(n, 0) for at, n in now.items() if at <= max(there)}
+        now = {at: max(n, 0) for at, n in now.items() if at <= max(there, default=-1)}
         if sum(now.values()) < stage.limit:
             return None
     elif any(n < 0 for n in now.values()):
