@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 
-from nabla.algebra.clock import Instant, Moments, stored_instant
+from nabla.algebra.clock import EPOCH, Instant, Moments, stored_instant
 from nabla.building import LOST, clock_record, run_opaque, run_recursive, view_record
 from nabla.engine.apply import (
     Applied,
@@ -26,6 +26,7 @@ from nabla.engine.apply import (
 )
 from nabla.engine.execute import Execution
 from nabla.engine.frames import Sessions, Workspaces
+from nabla.engine.metrics import JobGroup
 from nabla.engine.relations import Relations, Source
 from nabla.engine.results import Result, Rows
 from nabla.engine.rounds import sized
@@ -139,11 +140,9 @@ class Refresh:
         if plan.mode == "skip":
             seconds = time.perf_counter() - begun
             return [_report(replace(plan, view=n), e, Applied(), seconds, "") for n, e in entries.items()]
-        group = f"nabla-{uuid.uuid4().hex[:8]}"
-        context = self.lake._spark.sparkContext
-        context.setJobGroup(group, f"refresh of {name}")
+        group = JobGroup(lambda: self.lake._spark, f"nabla-{uuid.uuid4().hex[:8]}", f"refresh of {name}")
         try:
-            results = self._execute(views, plan, sources, state)
+            results = self._execute(views, plan, sources, state, group)
             faults.point("refresh.computed")
             applied = {n: self._apply(views[n], plan, results[n], entries[n]) for n in names}
         except PySparkException as error:
@@ -151,13 +150,12 @@ class Refresh:
         seconds, versions = time.perf_counter() - begun, {s: source.new for s, source in sources.items()}
         reports = {}
         for n in names:
-            report = _report(replace(plan, view=n), entries[n], applied[n], seconds, group)
+            report = _report(replace(plan, view=n), entries[n], applied[n], seconds, group.name)
             report = replace(report, looked_at=results[n].looked_at, rounds=results[n].rounds)
             reports[n] = _with_sources(report, versions, applied[n])
         faults.point("refresh.written")
         self._commit(views, plan, state, applied, reports, sources)
-        jobs = len(context.statusTracker().getJobIdsForGroup(group))
-        seconds = round(time.perf_counter() - begun, 4)
+        seconds, jobs = round(time.perf_counter() - begun, 4), group.jobs
         return [replace(report, seconds=seconds, jobs=jobs) for report in reports.values()]
 
     @cached_property
@@ -165,26 +163,33 @@ class Refresh:
         """One moment for all views of this refresh."""
         return Instant.now(self.lake._zone)
 
-    def moments(self, entry: Entry) -> Moments:
-        return Moments(stored_instant(entry.facts.get("clock")) or self.now, self.now)
+    def moments(self, view: View, entry: Entry) -> Moments:
+        """Spark's time zone is not asked for where time does not matter."""
+        return Moments(stored_instant(entry.facts.get("clock")) or self.now, self.now) if view.clock else EPOCH
 
     def source(self, name: str, entry: Entry, state: LakeState) -> Source:
         return make_source(self.lake, name, state, entry.facts["sources"][name], self._version(name, state))
 
     def _execute(
-        self, views: Mapping[str, View], plan: Plan, sources: Mapping[str, Source], state: LakeState
+        self,
+        views: Mapping[str, View],
+        plan: Plan,
+        sources: Mapping[str, Source],
+        state: LakeState,
+        group: JobGroup,
     ) -> dict[str, Result]:
         view = views[plan.view]
         entry = state.entries[view.name]
         if view.opaque:
+            group.begin()
             return {view.name: run_opaque(self.lake, view, plan, sources)}
-        sessions = Sessions(self.workspace, self.lake._shared)
+        sessions = Sessions(group.before(self.workspace), group.before(self.lake._shared))
         if view.recursive:
             own = {name: current_source(self.lake, name, state) for name in views}
-            relations = Relations({**sources, **own}, {}, self.moments(entry))
+            relations = Relations({**sources, **own}, {}, self.moments(view, entry))
             plan = sized(plan, relations.sources.values())
             return run_recursive(self.lake, views, Execution(sessions, relations, plan, view.schema))
-        relations = Relations(sources, self.states(view, entry), self.moments(entry))
+        relations = Relations(sources, self.states(view, entry), self.moments(view, entry))
         return {view.name: Execution(sessions, relations, plan, view.schema).run()}
 
     def states(self, view: View, entry: Entry) -> dict[str, Snapshot]:
@@ -243,7 +248,9 @@ class Refresh:
             report, entry = reports[name], state.entries[name]
             facts = view_record(entry.facts, report, applied[name].rows, sources, self.lake._warm(name, plan.mode))
             parts = _advanced(entry, applied[name], report)
-            new[name] = Entry(name, "view", entry.definition, parts, facts | clock_record(view, self.now))
+            new[name] = Entry(
+                name, "view", entry.definition, parts, facts | clock_record(view, self.moments(view, entry).after)
+            )
             info[name] = {"mode": report.mode, "reason": report.reason, "inserted": report.inserted}
             info[name] |= {"deleted": report.deleted, "seconds": report.seconds, "version": report.version}
             info[name] |= {"sources": report.sources}
@@ -262,7 +269,7 @@ def _advanced(entry: Entry, applied: Applied, report: ViewReport) -> dict[str, P
 
 def clock_moved(refresh: Refresh, view: View, entry: Entry) -> bool:
     """Whether time alone may have changed the view."""
-    return bool(view.clock) and refresh.moments(entry).moved(view.clock)
+    return bool(view.clock) and refresh.moments(view, entry).moved(view.clock)
 
 
 def view_facts(refresh: Refresh, view: View, entry: Entry, sources: Mapping[str, Source]) -> ViewFacts:
