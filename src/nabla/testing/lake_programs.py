@@ -138,8 +138,15 @@ def _fed(lake: Lake, view: str, since: int) -> tuple[Bag, Bag]:
     return come, went
 
 
-def run(seeds: Sequence[int], shape: Shape, tally: LakeTally, together: int = TOGETHER) -> list[str]:
-    """Checks programs of these seeds; returns what failed. Of every other lake Spark does all, however small it is."""
+def run(
+    seeds: Sequence[int],
+    shape: Shape,
+    tally: LakeTally,
+    together: int = TOGETHER,
+    progress: Callable[[], None] = lambda: None,
+) -> list[str]:
+    """Checks programs of these seeds; returns what failed. Of every other lake Spark does all, however small it is.
+    `progress` is called after every lake."""
     failed: list[str] = []
     for number, start in enumerate(range(0, len(seeds), together)):
         cases = [Case(seed, shape) for seed in seeds[start : start + together]]
@@ -150,6 +157,7 @@ def run(seeds: Sequence[int], shape: Shape, tally: LakeTally, together: int = TO
                 failed += _Run(lake, cases, tally).all_changes(shape.changes)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+        progress()
     return failed
 
 
