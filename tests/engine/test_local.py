@@ -93,6 +93,7 @@ TYPES = {"d": "date", "s": "string", "x": "decimal(15,2)", "n": "int", "f": "dou
         "`n` + 1 > 3 AND `s` IN ('a', 'b')",
         "0.5BD * `x`",
         "`d` < (DATE '1994-01-01' + INTERVAL '1' YEAR)",
+        "`d` <= date_add(DATE '1998-12-01', (- date_part('DAY', INTERVAL '90' DAY)))",
         "`s` LIKE 'forest%'",
         "substring(`s`, 1, 2)",
         "year(`d`)",

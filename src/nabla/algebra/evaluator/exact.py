@@ -12,7 +12,7 @@ from functools import lru_cache
 from sqlglot import exp
 
 from nabla.algebra.evaluator.calls import compile_aggregate
-from nabla.algebra.evaluator.compiler import BETWEEN, Scope, children, parse, shape_of, slots_of
+from nabla.algebra.evaluator.compiler import BETWEEN, DATE_PART, Scope, children, parse, shape_of, slots_of
 from nabla.algebra.evaluator.terms import Layout, Slot, Term
 from nabla.algebra.evaluator.types import BIGINT, BOOLEAN, DATE, INT, INTEGRAL, STRING, VOID, SqlType
 from nabla.algebra.evaluator.values import CannotEvaluate
@@ -29,7 +29,7 @@ _FORMS = frozenset(
         *(exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ),
         *(exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.Neg, exp.Div, exp.Interval, exp.Var),
         *(exp.Year, exp.Month, exp.TsOrDsToDate, exp.Substring, exp.Like, exp.Anonymous, exp.Greatest, exp.Least),
-        exp.Stack,
+        *(exp.Stack, exp.TsOrDsAdd),
     )
 )
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ)
@@ -110,7 +110,7 @@ def _alike(terms: list[Term]) -> bool:
 def _is_plain(node: exp.Expr) -> bool:
     match node:
         case exp.Anonymous():
-            return str(node.this) == BETWEEN
+            return str(node.this) in (BETWEEN, DATE_PART)
         case exp.Like():
             pattern = node.expression
             return isinstance(pattern, exp.Literal) and "\\" not in pattern.this
