@@ -1,10 +1,10 @@
-# make demo: see it work.  make test: see that it is right.  make check: lint, types, layers.  make bench: measure it.
-# make docs: the pages that are made from the code.
+# make demo: see it work.  make test: see that it is right, make test-cluster: on a cluster too.  make bench: measure it.
+# make check: lint, types, layers.  make docs: the pages that are made from the code.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help setup java demo test check format bench docs clean
+.PHONY: help setup java demo test test-cluster check format bench docs clean
 
 help:
 	@sed -n '1,2s/^# //p' Makefile
@@ -37,6 +37,10 @@ demo: setup
 test: setup
 	$(BIN)/pytest -q -n auto -m "not spark"
 	$(BIN)/pytest -q -m spark
+
+test-cluster: setup
+	$(BIN)/python -m nabla.testing.cluster $(BIN)/pytest -q tests/lake/test_refresh.py tests/lake/test_transactions.py
+	$(BIN)/pytest -q tests/cluster
 
 check: setup
 	$(BIN)/ruff check

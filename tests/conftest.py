@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from nabla.testing.cluster import MASTER
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -22,6 +24,7 @@ def spark() -> Iterator[SparkSession]:
     """The session that `nabla.open` will find and use, on one core so that tests can run side by side."""
     from nabla.engine.session import build_session
 
-    session = build_session("nabla-tests", {"spark.master": "local[1]", "spark.driver.memory": "2g"})
+    master = os.environ.get(MASTER, "local[1]")
+    session = build_session("nabla-tests", {"spark.master": master, "spark.driver.memory": "2g"})
     yield session
     session.stop()

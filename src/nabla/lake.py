@@ -10,7 +10,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -394,12 +393,6 @@ class Lake:
     def _spark(self) -> SparkSession:
         """Started when it is first needed: the state of a lake can be looked at without it."""
         return self._given if self._given is not None else build_session("nabla")
-
-    @property
-    def _running_context(self) -> SparkContext | None:
-        """Small changes are computed without Spark: a process that makes no others never starts one."""
-        session: SparkSession | None = self._given or self.__dict__.get("_spark")
-        return session.sparkContext if session is not None else None
 
     @property
     def _zone(self) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
 
-from nabla.algebra.clock import Instant, Moments, stored_instant
+from nabla.algebra.clock import EPOCH, Instant, Moments, stored_instant
 from nabla.building import LOST, clock_record, run_opaque, run_recursive, view_record
 from nabla.engine.apply import (
     Applied,
@@ -25,6 +25,7 @@ from nabla.engine.apply import (
 )
 from nabla.engine.execute import Execution
 from nabla.engine.frames import Sessions, Workspaces
+from nabla.engine.metrics import JobGroup
 from nabla.engine.relations import Relations, Source
 from nabla.engine.results import Result, Rows
 from nabla.engine.rounds import sized
@@ -75,12 +76,13 @@ class Maintenance:
         """One moment for all views."""
         return Instant.now(self.lake._zone)
 
-    def moments(self, entry: Entry) -> Moments:
-        return Moments(stored_instant(entry.facts.get("clock")) or self.now, self.now)
+    def moments(self, view: View, entry: Entry) -> Moments:
+        """Spark's time zone is not asked for where time does not matter."""
+        return Moments(stored_instant(entry.facts.get("clock")) or self.now, self.now) if view.clock else EPOCH
 
     def clock_moved(self, view: View, entry: Entry) -> bool:
         """Whether time alone may have changed the view."""
-        return bool(view.clock) and self.moments(entry).moved(view.clock)
+        return bool(view.clock) and self.moments(view, entry).moved(view.clock)
 
     def bring(self, names: tuple[str, ...], state: LakeState, sources: Mapping[str, Source], mode: Mode) -> Moved:
         """A view, or those that go together, brought to the versions of its sources."""
@@ -93,21 +95,18 @@ class Maintenance:
         if plan.mode == "skip":
             seconds = time.perf_counter() - begun
             return Moved({n: _report(replace(plan, view=n), e, Applied(), seconds, "") for n, e in entries.items()})
-        group, context = f"nabla-{uuid.uuid4().hex[:8]}", self.lake._running_context
-        if context is not None:
-            context.setJobGroup(group, f"refresh of {name}")
+        group = JobGroup(lambda: self.lake._spark, f"nabla-{uuid.uuid4().hex[:8]}", f"refresh of {name}")
         try:
-            results = self._execute(views, plan, sources, state)
+            results = self._execute(views, plan, sources, state, group)
             faults.point("refresh.computed")
             applied = {n: self._apply(views[n], plan, results[n], entries[n]) for n in names}
         except PySparkException as error:
             raise self.lake._translated(error, f'refresh of view "{name}"') from None
         seconds, versions = time.perf_counter() - begun, {s: source.new for s, source in sources.items()}
-        jobs = len(context.statusTracker().getJobIdsForGroup(group)) if context is not None else 0
         reports, moved = {}, {}
         for n in names:
-            report = _report(replace(plan, view=n), entries[n], applied[n], seconds, group)
-            report = replace(report, looked_at=results[n].looked_at, rounds=results[n].rounds, jobs=jobs)
+            report = _report(replace(plan, view=n), entries[n], applied[n], seconds, group.name)
+            report = replace(report, looked_at=results[n].looked_at, rounds=results[n].rounds, jobs=group.jobs)
             reports[n] = _with_sources(report, versions, applied[n])
             moved[n] = self._entry(views[n], plan, entries[n], applied[n], reports[n], sources)
         faults.point("refresh.written")
@@ -146,19 +145,25 @@ class Maintenance:
         }
 
     def _execute(
-        self, views: Mapping[str, View], plan: Plan, sources: Mapping[str, Source], state: LakeState
+        self,
+        views: Mapping[str, View],
+        plan: Plan,
+        sources: Mapping[str, Source],
+        state: LakeState,
+        group: JobGroup,
     ) -> dict[str, Result]:
         view = views[plan.view]
         entry = state.entries[view.name]
         if view.opaque:
+            group.begin()
             return {view.name: run_opaque(self.lake, view, plan, sources)}
-        sessions = Sessions(self.workspace, self.lake._shared)
+        sessions = Sessions(group.before(self.workspace), group.before(self.lake._shared))
         if view.recursive:
             own = {name: current_source(self.lake, name, state) for name in views}
-            relations = Relations({**sources, **own}, {}, self.moments(entry))
+            relations = Relations({**sources, **own}, {}, self.moments(view, entry))
             plan = sized(plan, relations.sources.values())
             return run_recursive(self.lake, views, Execution(sessions, relations, plan, view.schema))
-        relations = Relations(sources, self.states(view, entry), self.moments(entry))
+        relations = Relations(sources, self.states(view, entry), self.moments(view, entry))
         return {view.name: Execution(sessions, relations, plan, view.schema).run()}
 
     def _apply(self, view: View, plan: Plan, result: Result, entry: Entry) -> Applied:
@@ -206,7 +211,7 @@ class Maintenance:
     ) -> Entry:
         facts = view_record(entry.facts, report, applied.rows, sources, self.lake._warm(view.name, plan.mode))
         parts = _advanced(entry, applied, report)
-        return replace(entry, parts=parts, facts=facts | clock_record(view, self.now))
+        return replace(entry, parts=parts, facts=facts | clock_record(view, self.moments(view, entry).after))
 
 
 def _advanced(entry: Entry, applied: Applied, report: ViewReport) -> dict[str, Part]:

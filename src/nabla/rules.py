@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from nabla.algebra.clock import Instant, Moments
+from nabla.algebra.clock import Instant, Moments, functions
 from nabla.algebra.expressions import quote
 from nabla.algebra.nodes import Constant, Node
 from nabla.building import build, outdated
+from nabla.calculus.obstacles import expressions
 from nabla.datalog import magic
-from nabla.datalog.functions import UnknownType
+from nabla.datalog.functions import Changeable, UnknownType
 from nabla.datalog.program import Program
 from nabla.datalog.propagate import show
 from nabla.datalog.stored import StoredRules, new_rules
@@ -28,6 +29,7 @@ from nabla.engine.relations import Relations
 from nabla.engine.results import Rows
 from nabla.engine.rounds import Rounds, run_group, sized
 from nabla.errors import NablaError
+from nabla.frontend.catalyst import define
 from nabla.maintaining import Maintenance
 from nabla.planner.choose import LARGE_CHANGE
 from nabla.planner.steps import Plan, Size
@@ -234,10 +236,14 @@ def _columns(lake: Lake, entry: Entry) -> list[tuple[str, str]]:
 
 
 def _type_of(lake: Lake, sql: str, columns: Mapping[str, str]) -> str:
-    """The type that Spark gives an expression."""
+    """The type that Spark gives an expression. What follows from facts changes with the facts alone."""
     row = ", ".join(f"CAST(NULL AS {kind}) AS {quote(name)}" for name, kind in columns.items())
     try:
         frame = lake._spark.sql(f"SELECT {sql} AS value FROM (SELECT {row or '1 AS one'})")
     except PySparkException as error:
         raise UnknownType(str(error).splitlines()[0]) from error
+    plan = define(lake._spark, frame, (), "value").plan
+    parts = [part for node in plan.walk() for part, _ in expressions(node)]
+    if not all(part.deterministic for part in parts) or any(functions(part.sql) for part in parts):
+        raise Changeable(sql)
     return frame.schema.fields[0].dataType.simpleString()

@@ -214,6 +214,7 @@ FUNCTIONS: list[tuple[str, Any]] = [
     ("CONTAINS(`s#4`, 'x')", False),
     ("DATE_ADD(`day#9`, 30)", date(2024, 2, 2)),
     ("DATE_SUB(`day#9`, 3)", date(2023, 12, 31)),
+    ("DATE_ADD(`day#9`, (- DATE_PART('DAY', INTERVAL '4' DAY)))", date(2023, 12, 30)),
     ("`day#9` + 1", date(2024, 1, 4)),
     ("`day#9` - 1", date(2024, 1, 2)),
     ("DATEDIFF(`day#9`, DATE '2024-01-01')", 2),

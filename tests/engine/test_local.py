@@ -93,12 +93,15 @@ TYPES = {"d": "date", "s": "string", "x": "decimal(15,2)", "n": "int", "f": "dou
         "`n` + 1 > 3 AND `s` IN ('a', 'b')",
         "0.5BD * `x`",
         "`d` < (DATE '1994-01-01' + INTERVAL '1' YEAR)",
+        "`d` <= date_add(DATE '1998-12-01', (- date_part('DAY', INTERVAL '90' DAY)))",
         "`s` LIKE 'forest%'",
         "substring(`s`, 1, 2)",
         "year(`d`)",
         "between(`n`, 1, 5)",
         "(`n` + 1) % 4 = -1",
         "CASE WHEN `n` IS NULL THEN 0L ELSE CAST(`n` AS BIGINT) END",
+        "GREATEST(`d`, DATE '1994-01-01', NULL)",
+        "stack(2, -1L, `x`, 1L, CAST(`n` AS DECIMAL(15,2)))",
     ],
 )
 def test_plain_expressions_are_exact(text: str) -> None:
@@ -121,6 +124,9 @@ def test_plain_expressions_are_exact(text: str) -> None:
         "rand() > 0.5",
         "`x` % 2",
         "`s` = 1",
+        "LEAST(`s`, NULL, 1)",
+        "stack(2, `n`, `f`)",
+        "explode(sequence(1, `n`))",
         "`d` > '2024-01-01'",
     ],
 )

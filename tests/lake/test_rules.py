@@ -132,6 +132,8 @@ def test_bad_rules_leave_the_lake_as_it_was(paths: Lake) -> None:
         ("p(X, Y) :- edge(X, _).", "NABLA_RULES_UNSAFE"),
         ("p(X) :- node(X), not p(X).", "NABLA_RULES_CYCLE"),
         ("edge(X, Y) :- edge(Y, X).", "NABLA_RULES_HEAD"),
+        ("p(X, rand()) :- node(X).", "NABLA_RULES_CHANGEABLE"),
+        ("p(X) :- node(X), X < year(current_date()).", "NABLA_RULES_CHANGEABLE"),
         ("path(X) :- node(X).", None),
     ):
         with pytest.raises(NablaError) as error:

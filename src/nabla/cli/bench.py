@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ DebugOption = Annotated[bool, typer.Option("--debug", help="Show Python's traceb
 
 def _say(text: str) -> None:
     out().print(f"[{time.strftime('%H:%M:%S')}] {text}", markup=False, highlight=False)
+    sys.stdout.flush()
 
 
 def _listed(text: str, known: tuple[Any, ...], what: str) -> tuple[Any, ...]:
@@ -172,7 +174,7 @@ def rules(
     edges: Annotated[int, typer.Option(min=1, help="Edges of the graph.")] = 100_000,
     nodes: Annotated[int, typer.Option(min=2, help="Nodes that they are drawn between.")] = 105_000,
     changed: Annotated[int, typer.Option(min=1, help="Edges that come, and as many that go, before a refresh.")] = 100,
-    turns: Annotated[int, typer.Option(min=1, help="Changes, one after the other; the median is shown.")] = 3,
+    turns: Annotated[int, typer.Option(min=1, help="Changes, one after the other; the median is shown.")] = 2,
     seed: Annotated[int, typer.Option(help="Another seed is another graph.")] = 1,
     as_json: JsonOption = False,
     debug: DebugOption = False,

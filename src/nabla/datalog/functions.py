@@ -24,7 +24,8 @@ from nabla.algebra.evaluator.types import (
 )
 
 TypeOf: TypeAlias = Callable[[str, Mapping[str, str]], str]
-"""The type of Spark SQL text over columns whose types are given; it may aggregate. Raises UnknownType where there is none."""
+"""The type of Spark SQL text over columns whose types are given; it may aggregate. Raises UnknownType where there is none, and
+Changeable where the value can be another one every time."""
 
 _ONLY_IN_SPARK = """
     approx_percentile approx_top_k bitmap_construct_agg bitmap_or_agg corr count_min_sketch covar_pop covar_samp
@@ -45,6 +46,10 @@ _ARRAYS = frozenset(("collect_list", "collect_set", "array_agg"))
 
 class UnknownType(Exception):
     """The type of an expression cannot be told without Spark."""
+
+
+class Changeable(Exception):
+    """An expression whose value changes although no fact does."""
 
 
 class KnownTypes:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from nabla.algebra.evaluator.types import FLOAT, FRACTIONAL, INTEGRAL, numeric, parse_type, wider
 from nabla.algebra.expressions import Column
 from nabla.datalog.clauses import Clause, Condition, Define, Lookup
-from nabla.datalog.functions import ZERO_WHEN_EMPTY, KnownTypes, TypeOf, UnknownType
+from nabla.datalog.functions import ZERO_WHEN_EMPTY, Changeable, KnownTypes, TypeOf, UnknownType
 from nabla.datalog.terms import (
     Apply,
     Atom,
@@ -135,6 +135,13 @@ class Typing:
         except UnknownType as error:
             raise NablaError(
                 "NABLA_RULES_TYPE", f"the type of {term} is not known: {error}", place=str(term.place)
+            ) from None
+        except Changeable:
+            raise NablaError(
+                "NABLA_RULES_CHANGEABLE",
+                f"{term} can have another value although no fact has changed",
+                place=str(term.place),
+                remedy="Keep the value in a table, and read it from there.",
             ) from None
         return kind, _nullable(term, known)
 

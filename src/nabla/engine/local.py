@@ -25,6 +25,7 @@ from nabla.algebra.nodes import (
     Distinct,
     ExceptAll,
     Filter,
+    Generate,
     IntersectAll,
     Join,
     Negate,
@@ -37,6 +38,7 @@ from nabla.algebra.nodes import (
     Weigh,
     Window,
 )
+from nabla.calculus.stages import COPY
 
 MOST_ROWS = 40_000
 """Rows of all that a query reads: from some ten thousands on Spark's fixed costs are worth it."""
@@ -129,6 +131,8 @@ def _exact_here(node: Node) -> bool:
         case Aggregate():
             layout = _layout(node.input.columns)
             return all(is_exact_aggregate(call, layout) for call in node.calls)
+        case Generate():  # of the generators over arrays only our own: how long others get, nobody knows
+            return node.output == (COPY,) or is_exact(node.generator.sql, _layout(node.input.columns))
         case TopK():
             return _all_exact([o.expr for o in node.order], node.columns)
         case Window():

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
+
+from nabla.engine.frames import Workspace
+from nabla.planner.steps import Size
 
 
 @dataclass(frozen=True)
@@ -15,6 +19,35 @@ class Work:
     rows_read: int
     bytes_read: int
     bytes_written: int
+
+
+@dataclass
+class JobGroup:
+    """The jobs of one refresh, in the thread that it runs in. Spark is not started before there is something to do for it:
+    a small refresh needs none."""
+
+    session: Callable[[], SparkSession]
+    name: str
+    description: str
+    begun: bool = False
+
+    def begin(self) -> None:
+        if not self.begun:
+            self.session().sparkContext.setJobGroup(self.name, self.description)
+            self.begun = True
+
+    def before(self, workspace: Callable[[Size], Workspace]) -> Callable[[Size], Workspace]:
+        """The group begins with the first use of a workspace."""
+
+        def begin_and_make(size: Size) -> Workspace:
+            self.begin()
+            return workspace(size)
+
+        return begin_and_make
+
+    @property
+    def jobs(self) -> int:
+        return len(self.session().sparkContext.statusTracker().getJobIdsForGroup(self.name)) if self.begun else 0
 
 
 def work_of(spark: SparkSession, group: str) -> Work:

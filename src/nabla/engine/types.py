@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -10,14 +11,25 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
     CharType,
     DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
     LongType,
     MapType,
     NullType,
+    ShortType,
     StringType,
     StructField,
     StructType,
+    TimestampNTZType,
+    TimestampType,
     VarcharType,
     _parse_datatype_string,
 )
@@ -30,6 +42,14 @@ _STORABLE = frozenset(
         *("date", "timestamp", "timestamp_ntz", "array", "map", "struct", "void", "varchar", "char"),
     )
 )
+_PLAIN: dict[str, DataType] = {
+    type_.simpleString(): type_
+    for type_ in (
+        *(BooleanType(), ByteType(), ShortType(), IntegerType(), LongType(), FloatType(), DoubleType()),
+        *(StringType(), BinaryType(), DateType(), TimestampType(), TimestampNTZType(), NullType()),
+    )
+}
+_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 
 
 def parse(ddl: str) -> StructType:
@@ -50,7 +70,11 @@ def parse(ddl: str) -> StructType:
 
 @lru_cache(maxsize=4096)
 def type_of(ddl: str) -> DataType:
-    """Parsed by Spark, which takes milliseconds; plans name few types, many times."""
+    """Types with a structure are parsed by Spark, which must be running for it."""
+    if ddl in _PLAIN:
+        return _PLAIN[ddl]
+    if decimal := _DECIMAL.fullmatch(ddl):
+        return DecimalType(int(decimal[1]), int(decimal[2]))
     return _parse_datatype_string(ddl)
 
 

@@ -132,7 +132,8 @@ def main() -> None:
         from nabla.testing import lake_programs
 
         seen = lake_programs.LakeTally()
-        faults = lake_programs.run(range(given.seed, given.seed + given.programs), shape, seen)
+        seeds = range(given.seed, given.seed + given.programs)
+        faults = lake_programs.run(seeds, shape, seen, progress=lambda: print(seen, file=sys.stderr, flush=True))
         print(*faults, f"{seen}; {len(faults)} failed; {time.perf_counter() - begun:.0f} s", sep="\n")
         sys.exit(bool(faults))
     tally = Tally()

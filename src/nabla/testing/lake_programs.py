@@ -10,7 +10,8 @@ import re
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
@@ -21,6 +22,7 @@ import pyarrow.compute as pc
 import nabla
 from nabla.datalog.naive import naive
 from nabla.datalog.program import Program, parse_program
+from nabla.engine import local
 from nabla.lake import Lake
 from nabla.results import RefreshReport
 from nabla.sources import snapshot_of
@@ -136,19 +138,38 @@ def _fed(lake: Lake, view: str, since: int) -> tuple[Bag, Bag]:
     return come, went
 
 
-def run(seeds: Sequence[int], shape: Shape, tally: LakeTally, together: int = TOGETHER) -> list[str]:
-    """Checks programs of these seeds; returns what failed. Every other lake leaves the rounds of recursion to the engine."""
+def run(
+    seeds: Sequence[int],
+    shape: Shape,
+    tally: LakeTally,
+    together: int = TOGETHER,
+    progress: Callable[[], None] = lambda: None,
+) -> list[str]:
+    """Checks programs of these seeds; returns what failed. Of every other lake Spark does all, however small it is.
+    `progress` is called after every lake."""
     failed: list[str] = []
     for number, start in enumerate(range(0, len(seeds), together)):
         cases = [Case(seed, shape) for seed in seeds[start : start + together]]
         folder = Path(tempfile.mkdtemp(prefix="nabla-programs-"))
         try:
             lake = nabla.open(folder / "lake")
-            lake._only_spark_rounds = number % 2 == 1
-            failed += _Run(lake, cases, tally).all_changes(shape.changes)
+            with _only_spark(lake) if number % 2 else nullcontext():
+                failed += _Run(lake, cases, tally).all_changes(shape.changes)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+        progress()
     return failed
+
+
+@contextmanager
+def _only_spark(lake: Lake) -> Iterator[None]:
+    """Nothing is computed by the driver."""
+    most, lake._only_spark_rounds = local.MOST_ROWS, True
+    local.MOST_ROWS = -1
+    try:
+        yield
+    finally:
+        local.MOST_ROWS = most
 
 
 class _Run:

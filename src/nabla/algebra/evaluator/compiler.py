@@ -315,6 +315,7 @@ def _named_function(node: exp.Anonymous, scope: Scope) -> Term:
 
 
 _NAMED_BUILDERS: dict[str, Callable[[list[exp.Expr], Scope], Term]] = {}
+DATE_PART = "date_part"
 
 
 def builds_named(name: str) -> Callable[[Callable[[list[exp.Expr], Scope], Term]], None]:
@@ -322,6 +323,17 @@ def builds_named(name: str) -> Callable[[Callable[[list[exp.Expr], Scope], Term]
         _NAMED_BUILDERS[name] = builder
 
     return register
+
+
+@builds_named(DATE_PART)
+def _days_of_interval(arguments: list[exp.Expr], scope: Scope) -> Term:
+    """date_part('DAY', INTERVAL '90' DAY), as which Spark writes the days of an interval that is added to a date."""
+    part, interval = arguments
+    if isinstance(part, exp.Literal) and part.this.upper() == "DAY" and isinstance(interval, exp.Interval):
+        days = interval.this
+        if str(interval.args.get("unit")).upper() == "DAY" and isinstance(days, exp.Literal) and days.this.isdecimal():
+            return constant(int(days.this), INT)
+    raise CannotEvaluate(f"{DATE_PART}({', '.join(a.sql('spark') for a in arguments)})")
 
 
 @builds(exp.Extract)

@@ -12,7 +12,7 @@ from functools import lru_cache
 from sqlglot import exp
 
 from nabla.algebra.evaluator.calls import compile_aggregate
-from nabla.algebra.evaluator.compiler import BETWEEN, Scope, parse, shape_of, slots_of
+from nabla.algebra.evaluator.compiler import BETWEEN, DATE_PART, Scope, children, parse, shape_of, slots_of
 from nabla.algebra.evaluator.terms import Layout, Slot, Term
 from nabla.algebra.evaluator.types import BIGINT, BOOLEAN, DATE, INT, INTEGRAL, STRING, VOID, SqlType
 from nabla.algebra.evaluator.values import CannotEvaluate
@@ -28,7 +28,8 @@ _FORMS = frozenset(
         *(exp.And, exp.Or, exp.Not, exp.Is, exp.In, exp.Between),
         *(exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ),
         *(exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.Neg, exp.Div, exp.Interval, exp.Var),
-        *(exp.Year, exp.Month, exp.TsOrDsToDate, exp.Substring, exp.Like, exp.Anonymous),
+        *(exp.Year, exp.Month, exp.TsOrDsToDate, exp.Substring, exp.Like, exp.Anonymous, exp.Greatest, exp.Least),
+        *(exp.Stack, exp.TsOrDsAdd),
     )
 )
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ)
@@ -41,7 +42,7 @@ def exact_type(ddl: str) -> bool:
 
 
 def is_exact(text: str, layout: Layout) -> bool:
-    """Whether an expression is one of these, over columns of these types."""
+    """Whether an expression is one of these, over columns of these types, or a stack of some."""
     shape, names = shape_of(text)
     try:
         return _checked(shape, slots_of(text, names, layout))
@@ -66,7 +67,8 @@ def is_exact_aggregate(call: Call, layout: Layout) -> bool:
 def _checked(shape: str, slots: tuple[Slot, ...]) -> bool:
     if not _has_known_forms(shape, _FORMS):
         return False
-    _Checked(slots)(parse(shape))
+    whole = parse(shape)
+    _Checked(slots).all(list(children(whole)) if isinstance(whole, exp.Stack) else [whole])
     return True
 
 
@@ -90,23 +92,25 @@ class _Checked(Scope):
             raise CannotEvaluate(f"{term.type} in {node.sql('spark')}")
         if isinstance(node, exp.Mod) and term.type not in INTEGRAL:
             raise CannotEvaluate(f"{node.sql('spark')} is a remainder of decimals")
-        if isinstance(node, _COMPARISONS) and not _alike(super().__call__(node.left), super().__call__(node.right)):
+        if isinstance(node, _COMPARISONS) and not _alike(self.all([node.left, node.right])):
+            raise CannotEvaluate(f"{node.sql('spark')} compares text with something else")
+        if isinstance(node, exp.Greatest | exp.Least) and not _alike(self.all([node.this, *node.expressions])):
             raise CannotEvaluate(f"{node.sql('spark')} compares text with something else")
         if isinstance(node, exp.Cast | exp.TryCast) and not _plain_cast(node.this, super().__call__(node.this), term):
             raise CannotEvaluate(f"{node.sql('spark')} depends on how a value is written")
         return term
 
 
-def _alike(left: Term, right: Term) -> bool:
-    """Whether no text has to be read as something else to compare two values."""
-    kinds = (left.type, right.type)
-    return left.type == right.type or STRING not in kinds or VOID in kinds
+def _alike(terms: list[Term]) -> bool:
+    """Whether no text has to be read as something else to compare values."""
+    kinds = {term.type for term in terms} - {VOID}
+    return STRING not in kinds or len(kinds) == 1
 
 
 def _is_plain(node: exp.Expr) -> bool:
     match node:
         case exp.Anonymous():
-            return str(node.this) == BETWEEN
+            return str(node.this) in (BETWEEN, DATE_PART)
         case exp.Like():
             pattern = node.expression
             return isinstance(pattern, exp.Literal) and "\\" not in pattern.this

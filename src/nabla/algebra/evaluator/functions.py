@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from datetime import date, timedelta
+from datetime import date
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
@@ -17,6 +17,7 @@ from sqlglot import exp
 
 from nabla.algebra.evaluator.arithmetic import EXACT, absolute, half_up, positive_remainder
 from nabla.algebra.evaluator.casts import cast_to
+from nabla.algebra.evaluator.dates import MOVES
 from nabla.algebra.evaluator.types import (
     ARRAY,
     BIGINT,
@@ -111,7 +112,7 @@ def to_date(value: Value) -> date:
 
 
 def _date_add(day: Value, days: int) -> date:
-    return to_date(day) + timedelta(days)
+    return MOVES["DAY"](to_date(day), days)
 
 
 def _date_difference(end: Value, start: Value) -> int:

@@ -1,4 +1,5 @@
-"""A refresh killed at any point and repeated gives the exact view, and the feed holds every change once."""
+"""Refreshes in processes of their own. One killed at any point and repeated gives the exact view, and the feed holds every
+change once."""
 
 from __future__ import annotations
 
@@ -31,10 +32,13 @@ POINTS = [
 
 CHILD = """
 import sys, nabla
+from nabla.engine import local
 from nabla.engine.session import build_session
 from nabla.storage import faults
-lake = nabla.open(sys.argv[1], spark=build_session("killed", {"spark.master": "local[1]"}))
-lake.spark
+lake = nabla.open(sys.argv[1])
+if sys.argv[3:] == ["with Spark"]:
+    local.MOST_ROWS = -1
+    lake = nabla.open(sys.argv[1], spark=build_session("killed", {"spark.master": "local[1]"}))
 faults.arm(sys.argv[2])
 lake.refresh(mode="incremental")
 """
@@ -56,13 +60,15 @@ def prepared(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> P
     return folder
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize(
+    "way", [(point,) for point in POINTS] + [("refresh.computed", "with Spark"), ("lake.committed", "with Spark")]
+)
 def test_a_killed_refresh_loses_and_doubles_nothing(
-    prepared: Path, tmp_path: Path, spark: SparkSession, point: str
+    prepared: Path, tmp_path: Path, spark: SparkSession, way: tuple[str, ...]
 ) -> None:
     folder = tmp_path / "lake"
     shutil.copytree(prepared, folder)
-    dead = subprocess.run([sys.executable, "-c", CHILD, str(folder), point], env={**os.environ}, check=False)
+    dead = subprocess.run([sys.executable, "-c", CHILD, str(folder), *way], env={**os.environ}, check=False)
     assert dead.returncode == -signal.SIGKILL
     lake = nabla.open(folder, spark=spark)
     lake.verify()  # whatever version it is at, it is exact
@@ -74,3 +80,16 @@ def test_a_killed_refresh_loses_and_doubles_nothing(
     assert inserted == {(1, 345, 200): 1, (6, 2, 2): 1}
     assert deleted == {(1, 145, 28): 1, (2, 155, 29): 1}
     assert lake.refresh()["v"].mode == "skip"
+
+
+def test_a_small_refresh_does_not_start_spark(prepared: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "lake"
+    shutil.copytree(prepared, folder)
+    child = f"""
+import nabla
+from pyspark import SparkContext
+report = nabla.open({str(folder)!r}).refresh(mode="incremental")["v"]
+assert (report.inserted, report.deleted, report.jobs) == (2, 2, 0), report
+assert SparkContext._active_spark_context is None
+"""
+    subprocess.run([sys.executable, "-c", child], check=True)
