@@ -57,6 +57,7 @@ bench: setup $(VENV)/.bench
 	$(BIN)/nabla bench tpch --verify
 	$(BIN)/nabla bench tpch --modes strict --kind mixed,parties --rounds 2 --verify
 	$(BIN)/nabla bench rules
+	$(BIN)/nabla bench constraints
 
 docs: setup
 	$(BIN)/python -m nabla.calculus.table > docs/operators.md

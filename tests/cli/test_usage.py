@@ -14,6 +14,7 @@ from nabla.cli.main import app
 from nabla.frontend.pipelines import load_project
 
 COMMANDS = ["init", "run", "refresh", "status", "explain", "changes", "verify", "sql", "demo", "vacuum", "watch"]
+COMMANDS += ["check", "log", "revert"]
 runner = CliRunner()
 
 

@@ -311,3 +311,20 @@ def test_definitions_of_all_sorts_survive(lake: LakeLog) -> None:
     made = Entry("v", "view", definition, {}, {"sources": {"a": 1}})
     lake.commit({"v": made}, lake.state(), "create")
     assert LakeLog.open(lake.path).state().entries["v"] == made
+
+
+def test_a_promise_to_a_table_that_is_away_is_kept_when_it_is_back(
+    lake: LakeLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = lake.folder(lake.state().entries["a"].parts["data"])
+    with monkeypatch.context() as dying:
+        dying.setattr(LakeLog, "_settle", lambda self, state: state)  # committed, and nothing after that
+        lake.commit(add(lake, lake.state(), "a", 7), lake.state(), "insert")
+    os.rename(folder, f"{folder}-away")
+    other = LakeLog.open(lake.path)
+    other.commit(add(other, other.state(), "b", 8), other.state(), "insert")
+    os.rename(f"{folder}-away", folder)
+    state = other.state()
+    assert {name: entry.parts["data"].version for name, entry in state.entries.items()} == {"a": 1, "b": 1}
+    assert all(part.pending is None for entry in state.entries.values() for part in entry.parts.values())
+    assert lake.table(state.entries["a"].parts["data"]).latest() == 1

@@ -170,6 +170,26 @@ def small(as_json: JsonOption = False, debug: DebugOption = False) -> None:
 
 @app.command()
 @reporting
+def constraints(
+    scale: Annotated[float, typer.Option(help="TPC-H scale factor.")] = 1.0,
+    change: Annotated[float, typer.Option(help="Changed orders of a transaction, in percent.")] = 0.1,
+    rounds: Annotated[int, typer.Option(min=1, help="Transactions; medians are shown.")] = 5,
+    data: Annotated[Path, typer.Option(help="Where generated data is kept.")] = Path("bench/data"),
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """A foreign key and an assertion over three tables of TPC-H: checked in every transaction, and from scratch."""
+    from nabla.bench import constraints as measured
+
+    with _scratch() as folder:
+        found = measured.run(scale, change, rounds, data, folder, _say)
+    out().print(measured.table(found), markup=False, highlight=False)
+    if as_json:
+        print(json.dumps([summary.to_json() for summary in found]))  # noqa: T201
+
+
+@app.command()
+@reporting
 def rules(
     edges: Annotated[int, typer.Option(min=1, help="Edges of the graph.")] = 100_000,
     nodes: Annotated[int, typer.Option(min=2, help="Nodes that they are drawn between.")] = 105_000,

@@ -14,7 +14,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -56,6 +56,7 @@ class LakeLog:
         self._log = StoredTable(os.path.join(self.path, LOG))
         self._lock = threading.RLock()
         self._state: LakeState | None = None
+        self._waits = False  # for a table that is away
         self._tables: dict[str, StoredTable] = {}
 
     @staticmethod
@@ -98,7 +99,7 @@ class LakeLog:
             latest = self._log.latest()
             if version is not None and version != latest:
                 return self._read(version, latest).settled
-            if self._state is None or self._state.version != latest:
+            if self._state is None or self._state.version != latest or self._waits:
                 return self._settle(self._read(latest, latest))
             return self._state
 
@@ -195,16 +196,24 @@ class LakeLog:
     def _settle(self, state: LakeState) -> LakeState:
         """Roll forward: make the Delta commits that the newest lake commit has promised and that are not there yet.
 
-        Several processes may do so at once: each commit has one place, and only the first to take it gets it.
+        Several processes may do so at once: each commit has one place, and only the first to take it gets it. Where the
+        folder of a table is not there, its promise stands, in this and later commits, until it is.
         """
+        settled = {}
         for entry in state.entries.values():
             for part in entry.parts.values():
-                if part.pending is not None:
+                if part.pending is not None and not self._is_away(part):
                     faults.point("roll.part")
                     self._keep_promise(part, part.pending, state.version)
+            settled[entry.name] = entry if any(map(self._is_away, entry.parts.values())) else entry.settled
         faults.point("roll.done")
-        self._state = state.settled
+        self._state = replace(state, entries=settled)
+        self._waits = any(part.pending for entry in settled.values() for part in entry.parts.values())
         return self._state
+
+    def _is_away(self, part: Part) -> bool:
+        """Whether a promise cannot be kept now."""
+        return part.pending is not None and not os.path.isdir(self.folder(part))
 
     def _keep_promise(self, part: Part, pending: Pending, lake_version: int) -> None:
         table = self.table(part.path)
