@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Mapping, Set
 
 from nabla.storage.catalog import Entry, LakeState
 from nabla.views import load_view
+
+Unit = tuple[str, ...]
+"""Views that are computed together: one, or those of a recursion."""
+Job = tuple[Unit, ...]
+"""Units that are committed together, sources first."""
 
 
 def derived(entry: Entry) -> bool:
@@ -40,20 +45,57 @@ def with_upstream(names: Iterable[str], state: LakeState) -> list[str]:
     return list(order)
 
 
-def layers(names: list[str], state: LakeState) -> list[list[str]]:
-    """By how many others they come after."""
-    depth: dict[str, int] = {}
-    for name in names:  # sources come first
-        sources = load_view(name, state.entries[name].definition).sources
-        depth[name] = 1 + max((depth.get(s, -1) for s in sources), default=-1)
-    return [[n for n in names if depth[n] == d] for d in sorted(set(depth.values()))]
-
-
-def together(names: Iterable[str], state: LakeState) -> list[tuple[str, ...]]:
-    """The views by what is refreshed together: those of a recursion."""
+def together(names: Iterable[str], state: LakeState) -> list[Unit]:
+    """The views by what is computed together: those of a recursion."""
     return list(dict.fromkeys(load_view(name, state.entries[name].definition).group for name in names))
 
 
-def units(names: Iterable[str], state: LakeState) -> list[tuple[str, ...]]:
-    """What is refreshed together, sources first, with all views on the way."""
+def units(names: Iterable[str], state: LakeState) -> list[Unit]:
+    """What is computed together, sources first, with all views on the way."""
     return together(with_upstream(names, state), state)
+
+
+def layers(names: list[str], state: LakeState) -> list[list[Job]]:
+    """What is committed together, by how many others it comes after. `names` have sources first."""
+    below = _jobs(together(names, state), state)
+    depth: dict[Job, int] = {}
+    while len(depth) < len(below):
+        for job, others in below.items():
+            if job not in depth and others <= depth.keys():
+                depth[job] = 1 + max((depth[other] for other in others), default=-1)
+    return [[job for job in below if depth[job] == d] for d in sorted(set(depth.values()))]
+
+
+def _jobs(own: list[Unit], state: LakeState) -> dict[Job, set[Job]]:
+    """What is committed together, and which of it reads which.
+
+    Views that a constraint relates change together, or none could without the other; so does what lies between them.
+    """
+    job_of: dict[Unit, Job] = {unit: (unit,) for unit in own}
+
+    def join(related: Iterable[Unit]) -> None:
+        members = {u for unit in related for u in job_of[unit]}
+        job = tuple(unit for unit in own if unit in members)
+        job_of.update(dict.fromkeys(job, job))
+
+    for entry in state.entries.values():
+        if entry.kind == "constraint" and entry.definition["on_violation"] != "warn":
+            join([unit for unit in own if sources_of(entry) & set(unit)])
+    read = {unit: load_view(unit[0], state.entries[unit[0]].definition).sources for unit in own}
+    upstream = {unit: [u for u in own if u != unit and not set(u).isdisjoint(read[unit])] for unit in own}
+    while True:
+        below = {job: {job_of[u] for unit in job for u in upstream[unit]} - {job} for job in job_of.values()}
+        circle = next((job for job in below if job in _reached(job, below)), None)
+        if circle is None:
+            return below
+        join(unit for job in _reached(circle, below) if circle in _reached(job, below) for unit in job)
+
+
+def _reached(job: Job, below: Mapping[Job, set[Job]]) -> set[Job]:
+    found: set[Job] = set()
+    waiting = [job]
+    while waiting:
+        new = below[waiting.pop()] - found
+        found |= new
+        waiting += new
+    return found

@@ -332,9 +332,9 @@ class Lake:
     # ------------------------------------------------------------- information
 
     def explain(self, name: str, mode: Mode = "auto") -> Explanation:
-        """How a view is defined and kept, and what the next refresh would do. Runs nothing and writes nothing."""
+        """How a view or constraint is defined and kept, and what the next refresh would do. Runs nothing and writes nothing."""
         state = self._log.state()
-        return explain_view(self, self._declared(state).entry(name, "view"), state, mode)
+        return explain_view(self, self._declared(state).entry(name, "view", "constraint"), state, mode)
 
     def self_maintenance(self, *names: str) -> tuple[SelfMaintenance, ...]:
         """For each of these views together, or of all: can they be maintained without other sources, and what would help?"""

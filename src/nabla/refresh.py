@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from nabla.dependencies import layers, sources_of, together, with_upstream
+from nabla.dependencies import Job, layers, sources_of, with_upstream
 from nabla.engine.relations import Source
 from nabla.errors import Conflict, NotIncremental
 from nabla.maintaining import Maintenance
@@ -65,15 +65,14 @@ class Refresh:
                         progress(report)
         return RefreshReport({name: reports[name] for name in wanted})
 
-    def _layer(self, layer: list[str]) -> Iterator[ViewReport]:
-        """Views that do not depend on each other go side by side, views that do in a circle go together."""
-        units = together(layer, self.started)
-        if len(units) == 1:
-            yield from self.unit(units[0])
+    def _layer(self, layer: list[Job]) -> Iterator[ViewReport]:
+        """What does not depend on each other goes side by side."""
+        if len(layer) == 1:
+            yield from self._job(layer[0])
             return
         failure: BaseException | None = None
-        with ThreadPoolExecutor(min(PARALLEL, len(units))) as pool:
-            for running in [pool.submit(self.unit, unit) for unit in units]:
+        with ThreadPoolExecutor(min(PARALLEL, len(layer))) as pool:
+            for running in [pool.submit(self._job, job) for job in layer]:
                 try:
                     yield from running.result()
                 except BaseException as error:
@@ -105,41 +104,45 @@ class Refresh:
         pinned = self.started.entries[source].kind == "table" and not at_once(entry)
         return (self.started if pinned else state).entries[source].parts["data"].version
 
-    def unit(self, names: tuple[str, ...]) -> list[ViewReport]:
+    def _job(self, job: Job) -> list[ViewReport]:
         for attempt in range(RETRIES):
             try:
-                return self._attempt(names)
+                return self._attempt(job)
             except Conflict:
                 if attempt == RETRIES - 1:
                     raise
         raise AssertionError("unreachable")
 
-    def _attempt(self, names: tuple[str, ...]) -> list[ViewReport]:
+    def _attempt(self, job: Job) -> list[ViewReport]:
         begun = time.perf_counter()
         state = self.log.state()
-        entry = state.entries[names[0]]
-        view = load_view(names[0], entry.definition)
-        if waiting := sorted(self.held.intersection(view.sources)):
-            return self._hold(names, state, f"waits for {', '.join(waiting)}, which is held back")
-        sources = {s: self.source(s, entry, state) for s in view.sources}
-        moved = self.maintenance.bring(names, state, sources, self.mode)
-        if moved.entries:
-            proposal = Proposal(self.lake, state, self.maintenance)
+        proposal = Proposal(self.lake, state, self.maintenance)
+        reports: dict[str, ViewReport] = {}
+        for names in job:
+            now = proposal.state
+            entry = now.entries[names[0]]
+            view = load_view(names[0], entry.definition)
+            if waiting := sorted(self.held.intersection(view.sources)):
+                proposal.discard()
+                return self._hold(job, state, f"waits for {', '.join(waiting)}, which is held back")
+            sources = {s: self.source(s, entry, now) for s in view.sources}
+            moved = self.maintenance.bring(names, now, sources, self.mode)
             proposal.put(moved.entries, moved.info)
+            reports |= moved.reports
+        if proposal.changes:
             proposal.follow()
             try:
                 proposal.check()
             except Violated as violated:
                 proposal.discard()
-                return self._hold(names, state, violated.message, violated)
+                return self._hold(job, state, violated.message, violated)
             proposal.commit("refresh")
         seconds = round(time.perf_counter() - begun, 4)
-        return [replace(report, seconds=seconds) for report in moved.reports.values()]
+        return [replace(report, seconds=seconds) for report in reports.values()]
 
-    def _hold(
-        self, names: tuple[str, ...], state: LakeState, reason: str, violated: Violated | None = None
-    ) -> list[ViewReport]:
+    def _hold(self, job: Job, state: LakeState, reason: str, violated: Violated | None = None) -> list[ViewReport]:
         """Views that stay at their last good version, and with them what reads them."""
+        names = [name for unit in job for name in unit]
         self.held |= set(names)
         found = violated.violations if violated else ()
         entries = (state.entries[name] for name in names)

@@ -222,6 +222,7 @@ class Transaction:
                     raise
                 self._replay()
         self._close()
+        self._lake._subscriptions.deliver()
 
     def _check_open(self) -> None:
         if self._closed:

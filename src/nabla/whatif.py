@@ -56,6 +56,7 @@ class Preview:
 
 def preview(lake: Lake, transaction: Transaction) -> Preview:
     """Let everything follow a transaction that is not committed, and look."""
+    transaction._check_open()
     transaction._take_over_all()
     state = transaction._state
     with Maintenance(lake) as maintenance:

@@ -137,6 +137,21 @@ def test_a_view_whose_change_would_violate_stays_at_its_last_good_version(shop: 
     shop.verify()
 
 
+def test_views_that_a_constraint_relates_are_published_together_or_not_at_all(shop: Lake) -> None:
+    shop.create_view("small", "SELECT order_id FROM lines WHERE amount < 8")
+    shop.create_view("large", "SELECT order_id FROM lines WHERE amount >= 8")
+    shop.create_constraint("as_many", same_size("small", "large"))
+    with shop.transaction() as tx:
+        tx.insert("lines", [(1, 1), (2, 99)])
+    version = shop.version
+    assert not shop.refresh().held
+    assert shop.version == version + 1
+    with shop.transaction() as tx:
+        tx.insert("lines", [(1, 2)])
+    assert [r.name for r in shop.refresh().held] == ["small", "large"]
+    assert bag(shop.read("small")) == {(1,): 1, (2,): 1}
+
+
 def test_quarantine_takes_the_violating_rows_and_commits_the_rest(shop: Lake, spark: SparkSession) -> None:
     shop.create_constraint("no_orphans", ORPHANS, on_violation="quarantine")
     with shop.transaction() as tx:
