@@ -91,7 +91,7 @@ class Maintenance:
         views = {name: load_view(name, entry.definition) for name, entry in entries.items()}
         name = names[0]
         view, entry = views[name], entries[name]
-        plan = choose(self.facts(view, entry, sources), view.staged, mode)
+        plan = self._plan(view, entry, sources, mode)
         if plan.mode == "skip":
             seconds = time.perf_counter() - begun
             return Moved({n: _report(replace(plan, view=n), e, Applied(), seconds, "") for n, e in entries.items()})
@@ -111,6 +111,18 @@ class Maintenance:
             moved[n] = self._entry(views[n], plan, entries[n], applied[n], reports[n], sources)
         faults.point("refresh.written")
         return Moved(reports, moved)
+
+    def _plan(self, view: View, entry: Entry, sources: Mapping[str, Source], mode: Mode) -> Plan:
+        """Where nothing moved, sources are not looked at: they may not be there."""
+        moved = any(source.old != source.new for source in sources.values())
+        if (
+            mode != "full"
+            and not moved
+            and not self.clock_moved(view, entry)
+            and entry.definition["layout"] == view.layout
+        ):
+            return Plan(view.name, "skip", "no source changed", ())
+        return choose(self.facts(view, entry, sources), view.staged, mode)
 
     def facts(self, view: View, entry: Entry, sources: Mapping[str, Source]) -> ViewFacts:
         must_rebuild = ""

@@ -21,7 +21,7 @@ from nabla.storage.bags import N
 from nabla.storage.equality import same
 
 if TYPE_CHECKING:
-    from nabla.transaction import TableChange
+    from nabla.table_change import TableChange
 
 _ONE = pa.scalar(1, pa.int64())
 

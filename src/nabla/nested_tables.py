@@ -35,7 +35,7 @@ from nabla.views import View, load_view
 
 if TYPE_CHECKING:
     from nabla.lake import Lake
-    from nabla.transaction import TableChange
+    from nabla.table_change import TableChange
 
 
 def is_nested(entry: Entry) -> bool:

@@ -21,7 +21,8 @@ from nabla.views import load_view
 from nabla.violations import Violated, Violation
 
 if TYPE_CHECKING:
-    from nabla.transaction import TableChange, Transaction
+    from nabla.table_change import TableChange
+    from nabla.transaction import Transaction
 
 MARKS = ("_constraint", "_change", "_time")
 """The columns of a quarantine beside those of its table: which constraint, insert or delete, and when."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +37,7 @@ from nabla.storage.prepared import discard
 from nabla.storage.replace import compare_rows, replace_rows
 from nabla.storage.rewrite import absent, rewrite
 from nabla.storage.table import Snapshot
+from nabla.table_change import TableChange, absent_rows
 
 if TYPE_CHECKING:
     from nabla.lake import Lake
@@ -46,47 +46,6 @@ RETRIES = 10
 """How often a transaction is repeated on top of other writers' commits before it gives up."""
 RECORDED_ROWS = 500_000
 """A pure insertion of more rows records no change of its own: its added files say it all."""
-
-
-@dataclass
-class TableChange:
-    """The net change of one table so far: signed rows, files that Spark wrote, or rows by key. `visible` is the schema that
-    users see, `snapshot` what the table holds."""
-
-    name: str
-    entry: Entry
-    visible: StructType
-    snapshot: Snapshot
-    pieces: list[pa.Table] = field(default_factory=list)
-    written: list[str] = field(default_factory=list)
-    replacement: Replacement | None = None
-    needed: list[pa.Table] = field(default_factory=list)
-
-    @property
-    def changed(self) -> bool:
-        return bool(self.pieces or self.written or self.replacement)
-
-    @property
-    def stored(self) -> StructType:
-        return types.from_json(self.snapshot.schema_json)
-
-    @property
-    def nested(self) -> bool:
-        return nests.is_nested(self.entry)
-
-    def rows(self, data: intake.Data) -> pa.Table:
-        """Rows that users hand over, in Arrow; those of a nested table in PNF and in canonical order."""
-        if self.nested:
-            return nests.canonical_rows(data, self.visible, self.name)
-        return intake.arrow_rows(data, self.visible, self.name)
-
-    def add(self, rows: pa.Table, sign: int) -> None:
-        counted = bags.counted(rows.rename_columns(self.stored.names))
-        self.pieces.append(counted if sign > 0 else bags.negated(counted))
-
-    def net(self) -> pa.Table:
-        empty = types.arrow_schema(types.with_weight(self.stored)).empty_table()
-        return bags.consolidate(pa.concat_tables([empty, *self.pieces]))
 
 
 Operation = Callable[[TableChange], None]
@@ -408,7 +367,7 @@ class Transaction:
             self._check_present(change, needed, deleted)
         done = rewrite(change.snapshot, delete=deleted, insert=repeated(inserted), key=key)
         if done.missing.num_rows:
-            raise _absent(change.name, done.missing)
+            raise absent_rows(change.name, done.missing)
         return list(done.adds), list(done.removes), net
 
     def _replaced(self, snapshot: Snapshot, new: Replacement) -> tuple[list[DataFile], list[DataFile], pa.Table]:
@@ -422,14 +381,4 @@ class Transaction:
         if pc.any(pc.greater(beyond.column(N), 0)).as_py():
             missing = absent(change.snapshot, needed)
             if missing.num_rows:
-                raise _absent(change.name, missing)
-
-
-def _absent(table: str, missing: pa.Table) -> NablaError:
-    first = ", ".join(str(tuple(r.values())[:-1]) for r in missing.slice(0, 3).to_pylist())
-    return NablaError(
-        "NABLA_ABSENT_ROW",
-        f"{int(pc.sum(missing.column(N)).as_py())} rows to delete are not in the table: {first}",
-        place=f'table "{table}"',
-        remedy="Delete rows that are there, as often as they are, or use where=.",
-    )
+                raise absent_rows(change.name, missing)

@@ -328,3 +328,22 @@ def test_a_promise_to_a_table_that_is_away_is_kept_when_it_is_back(
     assert {name: entry.parts["data"].version for name, entry in state.entries.items()} == {"a": 1, "b": 1}
     assert all(part.pending is None for entry in state.entries.values() for part in entry.parts.values())
     assert lake.table(state.entries["a"].parts["data"]).latest() == 1
+
+
+def test_a_commit_that_comes_while_another_is_checked_is_a_conflict(
+    lake: LakeLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And no foreign write, although the table has a version that the other did not expect."""
+    other = LakeLog.open(lake.path)
+    change, state = add(lake, lake.state(), "a", 1), lake.state()
+    check = LakeLog._check_parts
+
+    def late(self: LakeLog, changes: dict[str, Entry | None]) -> None:
+        if self is lake:
+            monkeypatch.setattr(LakeLog, "_check_parts", check)
+            other.commit(add(other, other.state(), "a", 2), other.state(), "insert")
+        check(self, changes)
+
+    monkeypatch.setattr(LakeLog, "_check_parts", late)
+    with pytest.raises(Conflict):
+        lake.commit(change, state, "insert")

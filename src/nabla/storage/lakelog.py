@@ -124,7 +124,12 @@ class LakeLog:
             while True:
                 base = self.state()
                 _check_unchanged(expected, base, {*changes, *reads(base)})
-                self._check_parts(signed)
+                try:
+                    self._check_parts(signed)
+                except NablaError:
+                    if self._log.latest() == base.version:
+                        raise
+                    continue  # somebody else has just committed, and made the versions that were promised here
                 try:
                     return self._attempt(base, signed, _metadata(operation, transaction, said))
                 except Conflict:
