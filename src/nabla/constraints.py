@@ -22,12 +22,11 @@ from nabla.errors import NablaError
 from nabla.frontend.catalyst import define
 from nabla.results import Checked, CheckReport, ViewReport
 from nabla.sources import current_source, snapshot_of
-from nabla.storage import reading
 from nabla.storage.catalog import Entry, LakeState
 from nabla.tables import new_table
 from nabla.verify import recomputed
 from nabla.views import View, load_view
-from nabla.violations import Violated, Violation
+from nabla.violations import Violated, Violation, violation_of
 
 if TYPE_CHECKING:
     from nabla.lake import Lake
@@ -131,9 +130,9 @@ def _made(
     except PySparkException as error:
         raise lake._translated(error, f'constraint "{name}"') from None
     if report.inserted and action != "warn":
-        rows = reading.read(snapshot_of(lake, entry.parts["data"]))
+        found = violation_of(name, "reject", view.outputs, snapshot_of(lake, entry.parts["data"]), report.inserted)
         remedy = 'The constraint was not made. Repair the rows first, or pass on_violation="warn".'
-        raise Violated([Violation(name, action, view.outputs, rows, report.inserted)], remedy=remedy)
+        raise Violated([found], remedy=remedy)
     return {name: entry, **(_quarantines(lake, view, state) if action == "quarantine" else {})}, report
 
 
@@ -171,5 +170,5 @@ def _checked(lake: Lake, entry: Entry, state: LakeState) -> Checked:
     now = {name: current_source(lake, name, state).new for name in entry.facts["sources"]}
     with recomputed(lake, view, replace(entry, facts={**entry.facts, "sources": now}), state) as frame:
         rows = types.conform(frame.toArrow(), view.schema)
-    found = Violation(entry.name, entry.definition["on_violation"], view.outputs, rows)
+    found = Violation(entry.name, entry.definition["on_violation"], view.outputs, rows, rows.num_rows)
     return Checked(entry.name, found.action, rows.num_rows, found)

@@ -16,10 +16,10 @@ from nabla.dependencies import sources_of, units
 from nabla.engine.relations import Source
 from nabla.maintaining import Maintenance, Moved
 from nabla.sources import make_source, snapshot_of
-from nabla.storage import faults, prepared, reading
+from nabla.storage import faults, prepared
 from nabla.storage.catalog import Entry, LakeState
 from nabla.views import load_view
-from nabla.violations import Violated, Violation
+from nabla.violations import Violated, Violation, violation_of
 
 if TYPE_CHECKING:
     from nabla.lake import Lake
@@ -99,10 +99,9 @@ class Proposal:
         return tuple(found)
 
     def _violation(self, entry: Entry) -> Violation:
-        rows = reading.read(snapshot_of(self._lake, entry.parts["data"]))
-        names = tuple(entry.definition["outputs"])
+        names, action = tuple(entry.definition["outputs"]), entry.definition["on_violation"]
         new = int(self.info.get(entry.name, {}).get("inserted", 0))
-        return Violation(entry.name, entry.definition["on_violation"], names, rows, new)
+        return violation_of(entry.name, action, names, snapshot_of(self._lake, entry.parts["data"]), new)
 
     def check(self) -> None:
         """Raises Violated where a constraint is in the way; one that only warns is logged."""

@@ -9,20 +9,24 @@ from typing import Any
 import pyarrow as pa
 
 from nabla.errors import NablaError
+from nabla.storage import reading
+from nabla.storage.table import Snapshot
 
 SHOWN = 5
-LISTED = 100
+LISTED = 1000
 """Violating rows that an error carries."""
 
 
 @dataclass(frozen=True, eq=False)
 class Violation:
-    """`rows` are all rows that the constraint's query gives, under its columns' `names`; `new` of them came just now."""
+    """A constraint's query gives `count` rows with the columns `names`, of which `new` came just now; `rows` are the first of
+    them, or all, under the names that they are stored by."""
 
     constraint: str
     action: str
     names: tuple[str, ...]
     rows: pa.Table
+    count: int
     new: int = 0
 
     @property
@@ -32,14 +36,23 @@ class Violation:
 
     def to_dict(self) -> dict[str, Any]:
         rows = [dict(zip(self.names, row, strict=True)) for row in self.listed]
-        return {"constraint": self.constraint, "on_violation": self.action, "count": self.rows.num_rows, "rows": rows}
+        return {"constraint": self.constraint, "on_violation": self.action, "count": self.count, "rows": rows}
 
     def __str__(self) -> str:
-        count = self.rows.num_rows
         shown = "; ".join(str(row) for row in self.listed[:SHOWN])
-        more = f"; … {count - SHOWN} more" if count > SHOWN else ""
-        rows = "row" if count == 1 else "rows"
-        return f'constraint "{self.constraint}" is violated by {count} {rows} ({", ".join(self.names)}): {shown}{more}'
+        more = f"; … {self.count - SHOWN} more" if self.count > SHOWN else ""
+        rows = f"{self.count} {'row' if self.count == 1 else 'rows'} ({', '.join(self.names)})"
+        return f'constraint "{self.constraint}" is violated by {rows}: {shown}{more}'
+
+
+def violation_of(constraint: str, action: str, names: tuple[str, ...], stored: Snapshot, new: int = 0) -> Violation:
+    """What is stored of a constraint's violations. Of one that sets rows aside, all are needed."""
+    pieces, missing = [stored.schema.empty_table()], stored.rows if action == "quarantine" else LISTED
+    for file in stored.files:
+        if missing > 0:
+            pieces.append(reading.read_file(stored, file))
+            missing -= file.rows
+    return Violation(constraint, action, names, pa.concat_tables(pieces), stored.rows, new)
 
 
 class Violated(NablaError):
