@@ -35,12 +35,14 @@ def test_immediate_views_become_visible_with_their_tables(store: Lake, spark: Sp
     shelves = "SELECT shelf, s.n FROM stock s JOIN items i ON s.item = i.item"
     store.create_view("shelves", shelves, maintain="immediate")
     store.create_view("later", "SELECT COUNT(*) AS n FROM shelves")
-    version = store.version
+    version, heard = store.version, []
+    store.on_change("shelves", lambda change: heard.append((len(change.inserted), len(change.deleted))))
     with store.transaction() as tx:
         tx.insert("moves", [("cup", 1), ("pan", 2)])
         tx.insert("items", [("pan", 1)])
         tx.delete("items", where="item = 'pot'")
     assert store.version == version + 1
+    assert heard == [(2, 2)]
     seen = nabla.open(store.path, spark=spark).status()
     assert {n: s.stale for n, s in seen.items()} == {
         "items": False,
