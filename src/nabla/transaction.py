@@ -172,16 +172,21 @@ class Transaction:
     def commit(self) -> None:
         """Write the net change of every table and make it visible in one step."""
         self._check_open()
+        try:
+            self._commit()
+        finally:
+            self._close()
+        self._lake._subscriptions.deliver()
+
+    def _commit(self) -> None:
         for attempt in range(RETRIES):
             try:
                 self._commit_once()
-                break
+                return
             except Conflict:
                 if attempt == RETRIES - 1:
                     raise
                 self._replay()
-        self._close()
-        self._lake._subscriptions.deliver()
 
     def _check_open(self) -> None:
         if self._closed:
