@@ -19,7 +19,7 @@ from nabla.nested.language import Nested
 from nabla.planner.self_maintenance import Auxiliary, SelfMaintenance, assess, detached
 from nabla.proposal import Proposal
 from nabla.results import ViewReport
-from nabla.storage.catalog import Entry, LakeState
+from nabla.storage.catalog import LakeState
 from nabla.views import View, load_view
 
 if TYPE_CHECKING:
@@ -43,7 +43,9 @@ def create_view(
         view, auxiliary = _detached(view, state)
     with Maintenance(lake) as maintenance:
         proposal = Proposal(lake, state, maintenance)
-        proposal.outdate(_replaced(existing, state))
+        if existing is not None:
+            proposal.outdate(outdated(state, [existing.name]))
+            proposal.outdate(dict.fromkeys(declared.auxiliary_to(existing.name)))
         for own in auxiliary:
             lake._declared(proposal.state).check_new(own.name)
             _build(lake, own, proposal)
@@ -69,14 +71,6 @@ def _build(lake: Lake, view: View, proposal: Proposal) -> ViewReport:
         raise lake._translated(error, f'view "{view.name}"') from None
     proposal.put({view.name: entry}, {view.name: report.brief()})
     return report
-
-
-def _replaced(existing: Entry | None, state: LakeState) -> dict[str, Entry | None]:
-    """What a view that is built again leaves behind: readers that must be, too, and auxiliary views of its own."""
-    if existing is None:
-        return {}
-    own = [n for n, e in state.entries.items() if e.definition.get("serves") == existing.name]
-    return {**outdated(state, [existing.name]), **dict.fromkeys(own)}
 
 
 def _detached(view: View, state: LakeState) -> tuple[View, list[View]]:

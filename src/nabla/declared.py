@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from nabla.dependencies import derived
+from nabla.dependencies import derived, sources_of
 from nabla.engine import intake, types
 from nabla.engine.apply import FEED_COLUMNS
 from nabla.errors import NablaError
@@ -143,15 +143,25 @@ class Declared:
                 place=f"lake {self.path}",
                 remedy="Use drop_rules.",
             )
-        readers = [n for n, e in self.state.entries.items() if entry.name in e.facts.get("sources", {})]
+        self._refuse_readers(entry.name)
+        return entry
+
+    def auxiliary_to(self, view: str) -> list[str]:
+        """The views that go with a view, because they were made for it."""
+        own = [n for n, e in self.state.entries.items() if e.definition.get("serves") == view]
+        for name in own:
+            self._refuse_readers(name, besides=view)
+        return own
+
+    def _refuse_readers(self, name: str, besides: str = "") -> None:
+        readers = [n for n, e in self.state.entries.items() if name in sources_of(e) and n != besides]
         if readers:
             raise NablaError(
                 "NABLA_IN_USE",
-                f'"{entry.name}" is read by {", ".join(readers)}',
+                f'"{name}" is read by {", ".join(readers)}',
                 place=f"lake {self.path}",
                 remedy="Drop these first.",
             )
-        return entry
 
 
 def shape_of(schema: str | StructType | None, data: intake.Data, what: str, spark: SparkSession) -> StructType:

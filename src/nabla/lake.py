@@ -456,7 +456,7 @@ class Lake:
     def _drop(self, name: str, kinds: tuple[str, ...]) -> None:
         state = self._log.state()
         entry = self._declared(state).droppable(name, kinds)
-        own = [n for n, e in state.entries.items() if e.definition.get("serves") == entry.name]
+        own = self._declared(state).auxiliary_to(entry.name)
         self._log.commit(dict.fromkeys([entry.name, *own]), state, f"drop {entry.kind}")
 
     def __repr__(self) -> str:

@@ -59,6 +59,13 @@ def test_a_detached_view_refreshes_after_its_sources_were_moved_away(shop: Lake,
     for folder in folders(shop, "orders", "customers"):
         os.rename(f"{folder}-away", folder)
     shop.verify()
+    shop.create_view("copy", "SELECT * FROM revenue_orders")
+    with pytest.raises(NablaError, match="NABLA_IN_USE"):
+        shop.drop_view("revenue")
+    shop.drop_view("copy")
+    shop.create_view("revenue", REVENUE.replace("west", "south"), detached=True, rebuild=True)
+    assert bag(shop.read("revenue")) == {("north", 15): 1, ("east", 120): 1}
+    shop.verify()
     shop.drop_view("revenue")
     assert [n for n, s in shop.status().items() if s.kind == "view"] == ["amounts"]
 
