@@ -17,6 +17,7 @@ from nabla import nested_tables as nests
 from nabla import quarantine
 from nabla.algebra.expressions import quote
 from nabla.declared import columns_of
+from nabla.dependencies import derived
 from nabla.engine import intake, types
 from nabla.engine.apply import repeated, split
 from nabla.engine.frames import Workspace
@@ -173,20 +174,21 @@ class Transaction:
         """Write the net change of every table and make it visible in one step."""
         self._check_open()
         try:
-            self._commit()
+            moved = self._commit()
         finally:
             self._close()
-        self._lake._subscriptions.deliver()
+        if any(derived(self._state.entries[name]) for name in moved):
+            self._lake._subscriptions.deliver()
 
-    def _commit(self) -> None:
+    def _commit(self) -> set[str]:
         for attempt in range(RETRIES):
             try:
-                self._commit_once()
-                return
+                return self._commit_once()
             except Conflict:
                 if attempt == RETRIES - 1:
                     raise
                 self._replay()
+        raise AssertionError("unreachable")
 
     def _check_open(self) -> None:
         if self._closed:
@@ -302,11 +304,13 @@ class Transaction:
             deleted, inserted = compare_rows(change.snapshot, new.key, new.touched, new.rows)
             change.pieces += [bags.negated(bags.counted(deleted)), bags.counted(inserted)]
 
-    def _commit_once(self) -> None:
+    def _commit_once(self) -> set[str]:
+        """Gives the names of what it changed."""
         with Maintenance(self._lake) as maintenance:
             proposal = self._checked(maintenance)
             if proposal.changes:
                 proposal.commit("transaction", self._reads)
+            return proposal.moved
 
     def _checked(self, maintenance: Maintenance) -> Proposal:
         """What the transaction would do, with all that must follow, and no constraint in the way."""
