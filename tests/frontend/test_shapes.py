@@ -129,10 +129,6 @@ def test_conjuncts_are_split(spark, lake):
     ("sql", "what"),
     [
         ("SELECT a FROM t TABLESAMPLE (50 PERCENT)", "Sample"),
-        (
-            "SELECT s.start, count(*) AS n FROM (SELECT session_window(ts, '1 day') AS s FROM wide) GROUP BY s",
-            "session_window",
-        ),
         ("SELECT t.a, s.e FROM t, LATERAL (SELECT e FROM u WHERE u.a = t.a LIMIT 1) s", "LIMIT without ORDER BY"),
     ],
 )

@@ -253,3 +253,12 @@ def test_a_view_over_one_that_was_built_again_is_recomputed(shop: Lake) -> None:
     report = refreshed(shop, "b")
     assert report["b"].mode == "full"
     assert bag(shop.read("b")) != before
+
+
+def test_of_rows_that_tie_any_is_an_answer(lake: Lake) -> None:
+    lake.create_table("t", schema="a INT, b INT", data=[(5, 1), (6, 2)])
+    lake.create_view("first", "SELECT a, b FROM t ORDER BY b LIMIT 1")
+    with lake.transaction() as tx:
+        tx.insert("t", [(1, 1)])
+    refreshed(lake, mode="strict")
+    assert [tuple(row) for row in lake.read("first").collect()] == [(1, 1)]

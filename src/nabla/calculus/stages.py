@@ -390,6 +390,11 @@ def _sortable(column: Column) -> Expr:
     return Expr(f"to_json(struct({column.ref.sql}))", "string")
 
 
+def without_ties(node: TopK) -> TopK:
+    """Ties are broken by the whole row: which of equal rows are the first k must not depend on who computes it."""
+    return replace(node, order=node.order + tuple(Order(_sortable(c)) for c in node.columns))
+
+
 def _stage(node: Node, table: str) -> Stage | None:
     if isinstance(node, Recursion):
         return Levels(table, node, (), LEVELS, (LEVEL, *node.columns))
@@ -406,8 +411,7 @@ def _stage(node: Node, table: str) -> Stage | None:
     if isinstance(node, Window):
         return Stage(table, node, node.partition, AFFECTED_PARTITIONS, node.columns)
     if isinstance(node, TopK):
-        # Ties are broken by the whole row: which of equal rows are the first k must not depend on who computes it.
-        node = replace(node, order=node.order + tuple(Order(_sortable(c)) for c in node.columns))
+        node = without_ties(node)
         if node.limit is not None and node.offset == 0:
             return TopRows(table, node, (), FIRST_ROWS, node.columns)
         return Stage(table, node, (), ONE_PARTITION, node.columns)

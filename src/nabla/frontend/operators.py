@@ -25,6 +25,7 @@ from nabla.frontend.calls import call, window_call
 from nabla.frontend.expressions import Printer, Unsupported, literal
 from nabla.frontend.joins import join
 from nabla.frontend.scope import Relation
+from nabla.frontend.sessions import merged
 from nabla.frontend.tree import Expression, Operator
 from nabla.frontend.walker import LEVELS, ROWS, Walker, ids
 
@@ -77,7 +78,6 @@ def same(w: Walker, op: Operator) -> Relation:
 
 def project(w: Walker, op: Operator) -> Relation:
     items: list[Expression] = op.fields["projectList"]
-    _refuse_session_windows(items)
     input, p = w.attached(w.walk(op.child), items)
     return w.selected(input, p, items)
 
@@ -163,10 +163,15 @@ def union_loop_ref(w: Walker, op: Operator) -> Relation:
 
 def aggregate(w: Walker, op: Operator) -> Relation:
     results: list[Expression] = op.fields["aggregateExpressions"]
-    _refuse_session_windows(results)
     functions = [part for result in results for part in result.walk() if part.kind == "AggregateExpression"]
     input, p = w.attached(w.walk(op.child), [*op.fields["groupingExpressions"], *functions])
     node, keys = w.keyed(input, p, op.fields["groupingExpressions"])
+    for group in op.fields["groupingExpressions"]:
+        if group.extra.get("session_window"):
+            session = node.column(p.expr(group).column or "")
+            node, whole = merged(w.names, node, session, tuple(k for k in keys if k != session.name))
+            keys = tuple(whole.name if k == session.name else k for k in keys)
+            input = replace(input, columns={i: whole if c == session else c for i, c in input.columns.items()})
     labels = {result.children[0].fields.get("resultId"): result.name for result in results if result.kind == "Alias"}
     calls: dict[str, Call] = {}
     values: dict[int, Expr] = {}
@@ -233,12 +238,6 @@ def _refuse_arbitrary_rows(calls: Iterable[WindowCall]) -> None:
     """Nobody can write row_number() without an order: Spark makes it of a LIMIT whose order it does not see."""
     if any(call.call.sql == "row_number()" and not call.order for call in calls):
         raise Unsupported("LIMIT without ORDER BY in a correlated subquery, which may return any rows")
-
-
-def _refuse_session_windows(items: Iterable[Expression]) -> None:
-    """Spark merges sessions while it runs; the plan does not show it."""
-    if any(part.extra.get("session_window") for item in items for part in item.walk()):
-        raise Unsupported("session_window")
 
 
 # ---------------------------------------------------------------- order
