@@ -95,7 +95,7 @@ class Reference:
     def answer(self, sql: str) -> pa.Table:
         try:
             found = self.session.sql(sql).toArrow()
-        except PySparkException as error:
+        except (PySparkException, pa.ArrowInvalid) as error:  # Arrow: a NULL for a struct whose fields cannot be NULL
             raise Refused(str(error).splitlines()[0]) from None
         if found.num_rows > MOST_ROWS:
             raise Refused("too many rows")
