@@ -10,10 +10,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from nabla.dependencies import sources_of, units
 from nabla.engine.relations import Source
+from nabla.errors import Conflict
 from nabla.maintaining import Maintenance, Moved
 from nabla.sources import make_source, snapshot_of
 from nabla.storage import faults, prepared
@@ -27,6 +28,17 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("nabla")
 
 Wanted = Callable[[Entry], bool]
+T = TypeVar("T")
+
+
+def retried(attempt: Callable[[], T], times: int, again: Callable[[], None] = lambda: None) -> T:
+    """What an attempt gives. Where somebody else committed first it is made again, after `again`, so many times in all."""
+    for _ in range(times - 1):
+        try:
+            return attempt()
+        except Conflict:
+            again()
+    return attempt()
 
 
 def at_once(entry: Entry) -> bool:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from nabla.calculus.attribution import Attribution, attributions
@@ -103,4 +102,4 @@ def _hashable(column: pa.ChunkedArray) -> list[Any]:
 
 
 def _mask(values: Iterable[bool]) -> pa.Array:
-    return pc.fill_null(pa.array(list(values), pa.bool_()), False)
+    return pa.array(list(values), pa.bool_())

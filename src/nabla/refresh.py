@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from nabla.dependencies import Job, layers, sources_of, with_upstream
 from nabla.engine.relations import Source
-from nabla.errors import Conflict, NotIncremental
+from nabla.errors import NotIncremental
 from nabla.maintaining import Maintenance
 from nabla.planner.steps import Mode
-from nabla.proposal import Proposal, at_once
+from nabla.proposal import Proposal, at_once, retried
 from nabla.results import RefreshReport, ViewReport
 from nabla.sources import make_source
 from nabla.storage.catalog import Entry, LakeState
@@ -105,13 +105,7 @@ class Refresh:
         return (self.started if pinned else state).entries[source].parts["data"].version
 
     def _job(self, job: Job) -> list[ViewReport]:
-        for attempt in range(RETRIES):
-            try:
-                return self._attempt(job)
-            except Conflict:
-                if attempt == RETRIES - 1:
-                    raise
-        raise AssertionError("unreachable")
+        return retried(lambda: self._attempt(job), RETRIES)
 
     def _attempt(self, job: Job) -> list[ViewReport]:
         begun = time.perf_counter()

@@ -17,9 +17,8 @@ import pyarrow as pa
 
 from nabla.dependencies import derived, sources_of
 from nabla.engine.apply import feed_rows, split, total
-from nabla.errors import Conflict
 from nabla.maintaining import Maintenance
-from nabla.proposal import Proposal
+from nabla.proposal import Proposal, retried
 from nabla.results import Reverted, RevertReport
 from nabla.sources import make_source, snapshot_of
 from nabla.storage import bags, changes, files
@@ -29,17 +28,10 @@ if TYPE_CHECKING:
     from nabla.lake import Lake
 
 RETRIES = 5
-RECORDED_ROWS = 500_000
-"""A larger change of a table is told by its files."""
 
 
 def revert(lake: Lake, version: int) -> RevertReport:
-    for _ in range(RETRIES - 1):
-        try:
-            return _attempt(lake, version)
-        except Conflict:
-            continue
-    return _attempt(lake, version)
+    return retried(lambda: _attempt(lake, version), RETRIES)
 
 
 def _attempt(lake: Lake, version: int) -> RevertReport:
@@ -88,7 +80,7 @@ class _Return:
     def entry(self, name: str) -> tuple[Entry, Reverted]:
         old, new = self.then.entries[name], self.now.entries[name]
         source = make_source(self.lake, name, self.now, old.parts["data"].version, new.parts["data"].version)
-        large = not derived(old) and source.changed_rows > RECORDED_ROWS
+        large = not derived(old) and source.changed_rows > changes.RECORDED_ROWS
         change = None if large else bags.negated(source.change_rows())
         parts = {n: self._restored(p, new.parts[n]) for n, p in old.parts.items() if n != "feed"}
         facts = {**new.facts, **{fact: old.facts[fact] for fact in ("rows", "clock") if fact in old.facts}}

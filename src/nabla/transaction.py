@@ -28,7 +28,7 @@ from nabla.maintaining import Maintenance
 from nabla.nested.equations import Sign
 from nabla.nested.model import Relation
 from nabla.nested_checks import check_keys, check_written
-from nabla.proposal import Proposal
+from nabla.proposal import Proposal, retried
 from nabla.storage import bags, changes, files
 from nabla.storage.bags import N
 from nabla.storage.catalog import Entry
@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 
 RETRIES = 10
 """How often a transaction is repeated on top of other writers' commits before it gives up."""
-RECORDED_ROWS = 500_000
-"""A pure insertion of more rows records no change of its own: its added files say it all."""
 
 
 Operation = Callable[[TableChange], None]
@@ -174,21 +172,11 @@ class Transaction:
         """Write the net change of every table and make it visible in one step."""
         self._check_open()
         try:
-            moved = self._commit()
+            moved = retried(self._commit_once, RETRIES, self._replay)
         finally:
             self._close()
         if any(derived(self._state.entries[name]) for name in moved):
             self._lake._subscriptions.deliver()
-
-    def _commit(self) -> set[str]:
-        for attempt in range(RETRIES):
-            try:
-                return self._commit_once()
-            except Conflict:
-                if attempt == RETRIES - 1:
-                    raise
-                self._replay()
-        raise AssertionError("unreachable")
 
     def _check_open(self) -> None:
         if self._closed:
@@ -314,9 +302,8 @@ class Transaction:
 
     def _checked(self, maintenance: Maintenance) -> Proposal:
         """What the transaction would do, with all that must follow, and no constraint in the way."""
-        for change in self._changes.values():
-            if change.name in quarantine.concerned(self._state):
-                self._take_over_written(change)
+        for name in quarantine.concerned(self._state) & self._changes.keys():
+            self._take_over_written(self._changes[name])
         while True:
             proposal = self._proposed(maintenance)
             try:
@@ -351,7 +338,11 @@ class Transaction:
         recorded: tuple[ChangeFile, ...] | None
         if change.pieces or change.replacement is not None:
             adds, removes, net = self._rewritten(change)
-            recorded = changes.record(change.snapshot.folder, net) if removes or net.num_rows <= RECORDED_ROWS else None
+            recorded = (
+                changes.record(change.snapshot.folder, net)
+                if removes or net.num_rows <= changes.RECORDED_ROWS
+                else None
+            )
         else:
             adds = [file for path in change.written for file in files.adopt(path, change.snapshot.folder)]
             removes, recorded = [], None

@@ -110,7 +110,7 @@ def _without_ties(workspace: Workspace, view: View, entry: Entry) -> DataFrame:
 
 
 def _evaluated(workspace: Workspace, plan: Node, entry: Entry) -> DataFrame:
-    text = to_sql(plan, lambda scan: _name(scan))
+    text = to_sql(plan, _name)
     reflected = stored_instant(entry.facts.get("clock"))
     return workspace.session.sql(Moments(reflected, reflected).bound(text) if reflected else text)
 

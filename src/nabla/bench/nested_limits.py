@@ -62,9 +62,8 @@ class Curves:
         points = [(size, self.ratio(size)) for size in self.sizes]
         for (low, before), (high, after) in zip([(0.0, 0.0), *points], points, strict=False):
             if after >= 1:
-                if (
-                    low == 0 and len(points) > 1
-                ):  # the line of the first two, prolonged: not all costs grow with the size
+                if low == 0 and len(points) > 1:
+                    # The line of the first two, prolonged: not all costs grow with the size.
                     (low, before), (high, after) = points[:2]
                 return Limit(max(0.0, low + (high - low) * (1 - before) / (after - before)))
         return Limit(points[-1][0], above=True)

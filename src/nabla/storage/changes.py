@@ -28,6 +28,9 @@ FOLDER = "_changes"
 KEY = "change"
 """The key in a commit's metadata that lists its recorded change. An empty list says that nothing changed."""
 
+RECORDED_ROWS = 500_000
+"""A larger change of a table need not be recorded where its added and removed files say it all."""
+
 SPLIT = 32_768
 """Rows a file of a recorded change: a larger one is read by several tasks."""
 
