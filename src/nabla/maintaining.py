@@ -128,7 +128,7 @@ class Maintenance:
         must_rebuild = ""
         found = []
         for name, source in sources.items():
-            changed = 0
+            changed, gone = 0, False
             if source.old == LOST:
                 must_rebuild = f"{name} was built again"
                 found.append(SourceFacts(name, source.after.rows, 0, 0, True))
@@ -137,11 +137,13 @@ class Maintenance:
                 changed = source.changed_rows
                 if source.feed is None and source.old != source.new and source.change.schema_changed:
                     raise _schema_changed(name)
+                gone = source.past_is_gone
             except NablaError as error:
                 if error.code != "NABLA_VERSION_GONE":
                     raise
                 must_rebuild = f"{error.code}: {error.message} (source {name})"
-            found.append(SourceFacts(name, source.after.rows, changed, 0, source.old != source.new, source.after.bytes))
+            moved = source.old != source.new
+            found.append(SourceFacts(name, source.after.rows, changed, 0, moved, source.after.bytes, gone))
         if entry.definition["layout"] != view.layout:
             raise _other_layout(view)
         past = tuple(Measured(**p) for p in entry.facts.get("past", ()))

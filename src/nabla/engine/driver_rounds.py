@@ -72,6 +72,8 @@ class DriverRounds(Memory):
             if name not in self._changes:
                 self._changes[name] = Piece(signed_bag(source.change_rows()))
             return self._changes[name]
+        if at is At.OLD and source.past_is_gone:
+            raise Unsuited(f"the old state of {name} is gone")
         snapshot = source.at(at)
         key = (snapshot.folder, snapshot.version)
         if key not in self._read:

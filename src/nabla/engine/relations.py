@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,7 +16,7 @@ from nabla.algebra.expressions import quote
 from nabla.algebra.nodes import At, Scan
 from nabla.engine.frames import Workspace
 from nabla.engine.lookup import MOST_VALUES, Stored
-from nabla.engine.sources import change_frame, inserted_frame, snapshot_frame
+from nabla.engine.sources import change_frame, inserted_frame, past_frame, snapshot_frame
 from nabla.storage import reading
 from nabla.storage.bags import N, consolidate
 from nabla.storage.changes import Change, between, key_columns, signed
@@ -45,7 +46,15 @@ class Source:
 
     @cached_property
     def before(self) -> Snapshot:
-        return self.table.snapshot(self.old)
+        """The old version as the log has it."""
+        return self.table.listed(self.old)
+
+    @cached_property
+    def past_is_gone(self) -> bool:
+        """Whether the old version cannot be read: others may have vacuumed what views still refer to. Its rows are then
+        those of the new version less the change, which is the post-update form of the papers."""
+        here = {file.path for file in self.after.files}
+        return any(f.path not in here and not os.path.exists(self.before.path(f)) for f in self.before.files)
 
     @cached_property
     def after(self) -> Snapshot:
@@ -119,7 +128,7 @@ class Source:
     @property
     def one_commit(self) -> bool:
         """Whether the change is what one commit did: then nothing that it inserts was deleted again."""
-        return self.new == self.old + 1 and (self.feed is not None or not self.change.removed)
+        return self.new == self.old + 1 and (self.feed is not None or not (self.change.removed or self.change.captured))
 
     def held_insertions(self) -> pa.Table | None:
         """The inserted rows, if there are few enough to look at."""
@@ -175,9 +184,13 @@ class Source:
 
     def key(self, at: At) -> Hashable:
         versions = {At.OLD: (self.old,), At.NEW: (self.new,), At.DELTA: (self.old, self.new)}[at]
+        if at is At.OLD and self.past_is_gone:
+            return ("past", self.key(At.DELTA))
         return (self.table.folder, tuple(map(self.table.identity, versions)))
 
     def frame(self, workspace: Workspace, at: At) -> DataFrame:
+        if at is At.OLD and self.past_is_gone:
+            return past_frame(workspace, self.change, self.names)
         if at is not At.DELTA:
             return snapshot_frame(workspace, self.at(at), self.names)
         if self.feed is None:
@@ -223,6 +236,8 @@ class Relations:
         if scan.table not in self.sources:
             return None
         source = self.sources[scan.table]
+        if scan.at is At.OLD and source.past_is_gone:
+            return None
         snapshot = source.at(scan.at)
         return Stored(snapshot, dict(zip(source.names, snapshot.schema.names, strict=True)))
 

@@ -14,7 +14,7 @@ from nabla.engine import types
 from nabla.engine.frames import Workspace, empty, read_parquet
 from nabla.storage import reading
 from nabla.storage.bags import N
-from nabla.storage.changes import Change
+from nabla.storage.changes import CHANGE_TYPE, GAINED, Change
 from nabla.storage.files import DataFile
 from nabla.storage.table import Snapshot
 
@@ -35,6 +35,8 @@ def change_frame(workspace: Workspace, change: Change, names: Sequence[str]) -> 
         parts.append(_weighted(_files_frame(workspace, change.new, change.added), 1))
     if change.removed:
         parts.append(_weighted(_files_frame(workspace, change.old, change.removed), -1))
+    if change.captured:
+        parts.append(_captured_frame(workspace, change))
     if not parts:
         return _renamed(empty(workspace.session, types.with_weight(schema)), [*names, N])
     union = parts[0]
@@ -42,10 +44,17 @@ def change_frame(workspace: Workspace, change: Change, names: Sequence[str]) -> 
         union = union.unionAll(part)
     if change.added and change.removed:
         # Files that were rewritten hold mostly the same rows: what is in both is no change.
-        union = (
-            union.groupBy(*[quote(f) for f in schema.names]).agg({N: "sum"}).toDF(*schema.names, N).where(f"{N} <> 0")
-        )
+        union = _consolidated(union)
     return _renamed(union, [*names, N])
+
+
+def past_frame(workspace: Workspace, change: Change, names: Sequence[str]) -> DataFrame:
+    """The rows of an old version that cannot be read any more: those of the new one, less the change."""
+    now = _weighted(snapshot_frame(workspace, change.new, names), 1)
+    undone = change_frame(workspace, change, names).selectExpr(*map(quote, names), f"-{N} AS {N}")
+    rows = _consolidated(now.unionAll(undone))
+    copies = f"explode(array_repeat(true, CAST({N} AS INT))) AS {N}"
+    return rows.selectExpr(*map(quote, names), copies).drop(N)
 
 
 def inserted_frame(workspace: Workspace, change: Change, names: Sequence[str]) -> DataFrame:
@@ -58,6 +67,17 @@ def inserted_frame(workspace: Workspace, change: Change, names: Sequence[str]) -
         rows = read_parquet(workspace.session, paths, types.with_weight(schema)).where(f"{N} > 0").drop(N)
         frame = frame.unionAll(rows) if change.added else rows
     return _renamed(frame, names)
+
+
+def _captured_frame(workspace: Workspace, change: Change) -> DataFrame:
+    rows = _files_frame(workspace, change.feed, change.captured)
+    gained = F.col(CHANGE_TYPE).isin(*GAINED)
+    return rows.withColumn(N, F.when(gained, 1).otherwise(-1).cast("bigint")).drop(CHANGE_TYPE)
+
+
+def _consolidated(frame: DataFrame) -> DataFrame:
+    names = [name for name in frame.columns if name != N]
+    return frame.groupBy(*map(quote, names)).agg({N: "sum"}).toDF(*names, N).where(f"{N} <> 0")
 
 
 def _weighted(frame: DataFrame, weight: int) -> DataFrame:

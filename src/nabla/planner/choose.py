@@ -62,6 +62,7 @@ class SourceFacts:
     deleted: int
     moved: bool
     bytes: int = 0
+    past_is_gone: bool = False
 
     @property
     def changed_bytes(self) -> float:
@@ -115,6 +116,10 @@ class ViewFacts:
         """What changed, in words."""
         rows = [s.name for s in self.sources if s.changed_rows]
         said = [f"{self.changed_rows} changed rows in {_and(sorted(rows))}"] if rows else []
+        gone = [s.name for s in self.sources if s.past_is_gone]
+        said += (
+            [f"the old state of {_and(gone)} was vacuumed and is taken as the new one less its change"] if gone else []
+        )
         return "; ".join([*said, *["the clock moved"] * self.clock_moved])
 
     @property

@@ -1,16 +1,19 @@
 """The change of a table between two versions, whoever made it.
 
 Cheapest first, commit by commit: what Nabla's own transactions recorded (a file of rows with signed counts, named in
-the commit); nothing at all where a commit only rearranged rows; else the files that were added and removed, which is
-true for any writer. Rows that both sides of that difference hold cancel when it is consolidated.
+the commit); nothing at all where a commit only rearranged rows; the change data feed of a writer that keeps one; else
+the files that were added and removed, which is true for any writer. Rows that both sides of that difference hold cancel
+when it is consolidated. The old version itself need not be readable for this, as long as the pieces are.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
 import pyarrow as pa
@@ -19,8 +22,9 @@ import pyarrow.parquet as pq
 
 from nabla.errors import NablaError
 from nabla.storage import bags, files, reading, schemas
+from nabla.storage.deltalog import CaptureFile
 from nabla.storage.files import DataFile
-from nabla.storage.table import Snapshot, StoredTable
+from nabla.storage.table import Snapshot, StoredTable, gone
 
 FOLDER = "_changes"
 """Where recorded changes live, below the table's folder. Readers and vacuums of others pass over names with a `_`."""
@@ -30,6 +34,9 @@ KEY = "change"
 
 RECORDED_ROWS = 500_000
 """A larger change of a table need not be recorded where its added and removed files say it all."""
+
+CHANGE_TYPE, GAINED = "_change_type", ("insert", "update_postimage")
+"""The column of a change data feed that says what happened to a row, and what it says of rows that the table gained."""
 
 SPLIT = 32_768
 """Rows a file of a recorded change: a larger one is read by several tasks."""
@@ -56,9 +63,10 @@ class ChangeFile:
 
 @dataclass(frozen=True)
 class Change:
-    """The pieces whose sum is the change from `old` to `new`: rows as recorded, plus `added`, less `removed`.
+    """The pieces whose sum is the change from `old` to `new`: rows as recorded or captured, plus `added`, less `removed`.
 
     A file whose deletion vector changed is among `added` or `removed` with a mask of just the rows it concerns.
+    `captured` are files of a change data feed: rows of `feed`, that say in their last column what happened to them.
     """
 
     old: Snapshot
@@ -66,6 +74,17 @@ class Change:
     recorded: tuple[ChangeFile, ...] = ()
     added: tuple[DataFile, ...] = ()
     removed: tuple[DataFile, ...] = ()
+    captured: tuple[DataFile, ...] = ()
+
+    @cached_property
+    def feed(self) -> Snapshot:
+        """The captured files as a table of their own."""
+        schema = json.loads(self.new.schema_json)
+        kind = {"name": CHANGE_TYPE, "type": "string", "nullable": False, "metadata": {}}
+        wider = json.dumps({**schema, "fields": [*schema["fields"], kind]})
+        return replace(
+            self.new, schema_json=wider, stored={**self.new.stored, CHANGE_TYPE: CHANGE_TYPE}, files=self.captured
+        )
 
     @property
     def schema_changed(self) -> bool:
@@ -75,27 +94,30 @@ class Change:
     @property
     def empty(self) -> bool:
         """Whether there is nothing to look at."""
-        return not (self.recorded or self.added or self.removed)
+        return not (self.recorded or self.added or self.removed or self.captured)
 
     @property
     def rows(self) -> int:
         """How many rows have to be looked at, which bounds how many different rows changed."""
-        return sum(file.rows for file in self.recorded) + sum(file.rows for file in (*self.added, *self.removed))
+        files = (*self.added, *self.removed, *self.captured)
+        return sum(file.rows for file in self.recorded) + sum(file.rows for file in files)
 
 
 def between(table: StoredTable, old: int, new: int) -> Change:
     """The change from version `old` to `new` (or back, for an older `new`: then always as files)."""
-    before, after = table.snapshot(old), table.snapshot(new)
+    before, after = table.listed(old), table.snapshot(new)
     if old <= new:
         try:
             summed = _by_commit(table, before, after)
         except NablaError as error:
             if error.code != "NABLA_VERSION_GONE":
                 raise
-            summed = None  # a version in between was vacuumed; both ends are still here
+            summed = None  # the log of a version in between was cleaned up; both ends are still here
         if summed is not None:
             return summed
     added, removed = _difference(before, after)
+    if not _present(table, removed):
+        raise gone(table.folder, old, "its files were vacuumed")
     return Change(before, after, (), added, removed)
 
 
@@ -105,7 +127,8 @@ def signed(change: Change) -> pa.Table:
     recorded = [read_recorded(change.new, file) for file in change.recorded]
     added = [bags.counted(reading.read_file(change.new, file)) for file in change.added]
     removed = [bags.negated(bags.counted(reading.read_file(change.old, file))) for file in change.removed]
-    return bags.consolidate(pa.concat_tables([schema.empty_table(), *recorded, *added, *removed]))
+    captured = [_weighted(reading.read_file(change.feed, file)) for file in change.captured]
+    return bags.consolidate(pa.concat_tables([schema.empty_table(), *recorded, *added, *removed, *captured]))
 
 
 def key_columns(change: Change, columns: list[str]) -> pa.Table:
@@ -114,7 +137,8 @@ def key_columns(change: Change, columns: list[str]) -> pa.Table:
     recorded = [read_recorded(change.new, file, columns) for file in change.recorded]
     added = [reading.read_file(change.new, file, columns) for file in change.added]
     removed = [reading.read_file(change.old, file, columns) for file in change.removed]
-    return pa.concat_tables([schema.empty_table(), *recorded, *added, *removed])
+    captured = [reading.read_file(change.feed, file, columns) for file in change.captured]
+    return pa.concat_tables([schema.empty_table(), *recorded, *added, *removed, *captured])
 
 
 def record(folder: str, change: pa.Table) -> tuple[ChangeFile, ...]:
@@ -150,22 +174,49 @@ def read_recorded(snapshot: Snapshot, file: ChangeFile, columns: list[str] | Non
 def _by_commit(table: StoredTable, before: Snapshot, after: Snapshot) -> Change | None:
     """The change as the sum of what each commit did, or None where that cannot be told (any more)."""
     recorded: list[ChangeFile] = []
+    captured: list[DataFile] = []
     spans: list[tuple[int, int]] = []
     for commit in table.commits(before.version, after.version):
         if commit is None:
             return None
         if KEY in commit.metadata:
             recorded += map(ChangeFile.from_json, commit.metadata[KEY])
+        elif commit.captured and _understood(after) and _present(table, commit.captured):
+            captured += (_captured(after, file) for file in commit.captured)
         elif commit.data_change:
             if spans and spans[-1][1] == commit.version - 1:
                 spans[-1] = (spans[-1][0], commit.version)
             else:
                 spans.append((commit.version - 1, commit.version))
-    if not all(os.path.exists(os.path.join(table.folder, file.path)) for file in recorded):
-        return None
-    differences = [_difference(table.snapshot(start), table.snapshot(end)) for start, end in spans]
+    differences = [_difference(table.listed(start), table.listed(end)) for start, end in spans]
     summed = _summed(differences)
-    return None if summed is None else Change(before, after, tuple(recorded), *summed)
+    if summed is None or not _present(table, (*recorded, *summed[0], *summed[1])):
+        return None
+    return Change(before, after, tuple(recorded), *summed, tuple(captured))
+
+
+def _present(table: StoredTable, files: Iterable[ChangeFile | DataFile | CaptureFile]) -> bool:
+    return all(os.path.exists(os.path.join(table.folder, file.path)) for file in files)
+
+
+def _understood(snapshot: Snapshot) -> bool:
+    """Whether the feed's partition values can be read: which zone the text of a timestamp is in, only its writer knows."""
+    return not any(pa.types.is_timestamp(snapshot.schema.field(name).type) for name in snapshot.partitioned_by)
+
+
+def _captured(snapshot: Snapshot, file: CaptureFile) -> DataFile:
+    """A file of a change data feed. Of its rows the log says nothing, of partition values only what they are as text."""
+    logical = {stored: name for name, stored in snapshot.stored.items()}
+    texts = {logical.get(stored, stored): pa.scalar(text, pa.string()) for stored, text in file.partition.items()}
+    partition = {name: text.cast(snapshot.schema.field(name).type).as_py() for name, text in texts.items()}
+    rows = pq.read_metadata(os.path.join(snapshot.folder, file.path)).num_rows
+    return DataFile(file.path, rows, file.bytes, partition=partition)
+
+
+def _weighted(captured: pa.Table) -> pa.Table:
+    gained = pc.is_in(captured[CHANGE_TYPE], value_set=pa.array(GAINED))
+    weights = pc.if_else(gained, pa.scalar(1, pa.int64()), pa.scalar(-1, pa.int64()))
+    return captured.drop_columns([CHANGE_TYPE]).append_column(bags.N, weights)
 
 
 def _difference(before: Snapshot, after: Snapshot) -> _Difference:

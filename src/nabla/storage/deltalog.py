@@ -23,8 +23,20 @@ _NAME = re.compile(r"(\d{20})\.(json|checkpoint\..+)")
 
 
 @dataclass(frozen=True)
+class CaptureFile:
+    """A file of a change data feed; the values of partition columns, as text, are not in the file but here."""
+
+    path: str
+    bytes: int
+    partition: Mapping[str, str | None]
+
+
+@dataclass(frozen=True)
 class Commit:
-    """One version of a Delta log. `adds` are the paths added; a commit without `data_change` only rearranged rows."""
+    """One version of a Delta log. `adds` are the paths added; a commit without `data_change` only rearranged rows.
+
+    `captured` are the files of its change data feed, if its writer keeps one.
+    """
 
     version: int
     timestamp: int
@@ -32,6 +44,7 @@ class Commit:
     metadata: Mapping[str, Any]
     adds: tuple[str, ...]
     data_change: bool
+    captured: tuple[CaptureFile, ...] = ()
 
 
 def is_delta(folder: str | os.PathLike[str]) -> bool:
@@ -71,7 +84,13 @@ def read_commit(folder: str | os.PathLike[str], version: int) -> Commit | None:
         metadata=info.get(SECTION) or {},
         adds=tuple(decoded(action["add"]["path"]) for action in actions if "add" in action),
         data_change=any(body.get("dataChange", True) for body in moved),
+        captured=tuple(_captured(action["cdc"]) for action in actions if "cdc" in action),
     )
+
+
+def _captured(action: Mapping[str, Any]) -> CaptureFile:
+    partition = {name: value or None for name, value in (action.get("partitionValues") or {}).items()}
+    return CaptureFile(decoded(action["path"]), int(action.get("size", 0)), partition)
 
 
 def read_metadata(folder: str | os.PathLike[str], version: int) -> Mapping[str, Any]:

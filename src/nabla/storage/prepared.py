@@ -33,6 +33,9 @@ class PreparedTable(StoredTable):
     def snapshot(self, version: int | None = None) -> Snapshot:
         return self._prepared if version in (None, self._version) else self._table.snapshot(version)
 
+    def listed(self, version: int | None = None) -> Snapshot:
+        return self._prepared if version in (None, self._version) else self._table.listed(version)
+
     @cached_property
     def _prepared(self) -> Snapshot:
         before = self._table.snapshot(self._version - 1)

@@ -86,6 +86,7 @@ class StoredTable:
         self._latest = -1
         self._handle: DeltaTable | None = None
         self._snapshots: OrderedDict[int, Snapshot] = OrderedDict()
+        self._seen: set[int] = set()
 
     @classmethod
     def create(
@@ -126,14 +127,23 @@ class StoredTable:
     def snapshot(self, version: int | None = None) -> Snapshot:
         """A version, the newest unless one is given. NABLA_VERSION_GONE where its log or its files were cleaned up."""
         with self._lock:
+            found = self.listed(version)
+            if found.version not in self._seen:
+                _check_files(found, newest=found.version == self._latest)
+                self._seen.add(found.version)
+            return found
+
+    def listed(self, version: int | None = None) -> Snapshot:
+        """What the log says of a version, whose files may be gone. NABLA_VERSION_GONE where its log was cleaned up."""
+        with self._lock:
             latest = self.latest()
             wanted = latest if version is None else version
             if not 0 <= wanted <= latest:
                 raise deltalog.no_version(self.folder, wanted, latest)
             found = self._snapshots.get(wanted)
             if found is None:
-                found = _snapshot(self.folder, self._load(wanted))
-                _check_files(found, newest=wanted == latest)
+                found = _snapshot(self.folder, self._load(wanted), newest=wanted == latest)
+                self._seen.discard(wanted)
             self._remember(found)
             return found
 
@@ -191,6 +201,8 @@ class StoredTable:
             gone = {file.path for file in removes}
             files = (*(file for file in before.files if file.path not in gone), *adds)
             self._remember(replace(before, version=expected + 1, files=files))
+            if expected in self._seen:
+                self._seen.add(expected + 1)
         self._latest = max(self._latest, expected + 1)
 
     def _remember(self, snapshot: Snapshot) -> None:
@@ -221,22 +233,27 @@ class StoredTable:
                 remedy="Drop the feature, or copy the table into one without it.",
             )
         if deltalog.was_cleaned(self.folder, version):
-            return _gone(self.folder, version, "its log was cleaned up")
+            return gone(self.folder, version, "its log was cleaned up")
         return deltalog.corrupt(self.folder, _first_line(error))
 
 
-def _snapshot(folder: str, handle: DeltaTable) -> Snapshot:
+def _snapshot(folder: str, handle: DeltaTable, *, newest: bool) -> Snapshot:
     schema_json = handle.schema().to_json()
     metadata = handle.metadata()
     mode = metadata.configuration.get("delta.columnMapping.mode", "none")
     stored = schemas.stored_names(schema_json, mode, folder)
+    logical = {name: column for column, name in stored.items()}
+    try:
+        files = _files(folder, handle, schemas.arrow(schema_json), logical)
+    except FileNotFoundError as error:
+        raise _missing(folder, handle.version(), error.filename or str(error), newest=newest) from error
     return Snapshot(
         folder=folder,
         version=handle.version(),
         schema_json=schema_json,
         stored=stored,
         partitioned_by=tuple(metadata.partition_columns),
-        files=_files(folder, handle, schemas.arrow(schema_json), {name: column for column, name in stored.items()}),
+        files=files,
     )
 
 
@@ -285,11 +302,14 @@ def _filled(keep: pa.BooleanArray | None, rows: int) -> pa.BooleanArray | None:
 
 def _check_files(snapshot: Snapshot, *, newest: bool) -> None:
     missing = next((path for path in snapshot.paths if not os.path.exists(path)), None)
-    if missing is None:
-        return
+    if missing is not None:
+        raise _missing(snapshot.folder, snapshot.version, missing, newest=newest)
+
+
+def _missing(folder: str, version: int, path: str, *, newest: bool) -> NablaError:
     if newest:
-        raise deltalog.corrupt(snapshot.folder, f"the file {missing} is missing")
-    raise _gone(snapshot.folder, snapshot.version, "its files were vacuumed")
+        return deltalog.corrupt(folder, f"the file {path} is missing")
+    return gone(folder, version, "its files were vacuumed")
 
 
 def _add(file: DataFile) -> AddAction:
@@ -311,7 +331,7 @@ def _conflict(folder: str, expected: int) -> Conflict:
     )
 
 
-def _gone(folder: str, version: int, why: str) -> NablaError:
+def gone(folder: str, version: int, why: str) -> NablaError:
     return NablaError(
         "NABLA_VERSION_GONE",
         f"version {version} cannot be read any more: {why}",
