@@ -437,14 +437,14 @@ class Lake:
 
     def _workspace(self, size: Size) -> Workspace:
         """A new one, for a refresh or a build."""
-        return Workspace(self._engine(size), self._log.new_staging())
+        return Workspace(self._engine(size), self._log.new_staging(), size)
 
     def _shared(self, size: Size) -> Workspace:
         """Where stored tables stay registered between refreshes."""
         session = self._engine(size)
         with self._lock:
             if size not in self._workspaces:
-                self._workspaces[size] = Workspace(session, self._log.new_staging(), most=500)
+                self._workspaces[size] = Workspace(session, self._log.new_staging(), size, most=500)
             return self._workspaces[size]
 
     def _translated(self, error: PySparkException, place: str) -> NablaError:

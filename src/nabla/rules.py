@@ -154,7 +154,7 @@ def ask(lake: Lake, question: str) -> DataFrame:
     size: Size = "large" if sum(s.after.rows for s in read.values()) > LARGE_CHANGE else "tiny"
     now = Instant.now(lake._zone)
     schema = load_view(predicate, state.entries[predicate].definition).schema
-    workspace = Workspace(lake._engine(size), lake._log.new_staging())
+    workspace = Workspace(lake._engine(size), lake._log.new_staging(), size)
     plan = Plan(predicate, "full", "asked", (), size=size)
     sessions = Sessions(lambda size: workspace, lake._shared)
     execution = Execution(sessions, Relations(read, {}, Moments(now, now)), plan, schema)

@@ -50,7 +50,9 @@ def verify(lake: Lake, entry: Entry, state: LakeState) -> None:
     with _workspace(lake, entry, state) as workspace:
         expected = _recomputed(lake, workspace, view, entry, state)
         part = entry.parts["data"]
-        found = snapshot_frame(workspace, lake._log.table(part).snapshot(part.version), view.schema.names)
+        found = workspace.fitted(
+            snapshot_frame(workspace, lake._log.table(part).snapshot(part.version), view.schema.names)
+        )
         differences = _difference(found, expected, view)
         if differences.num_rows and any(isinstance(node, TopK) for node in view.plan.walk()):
             # Where rows tie for the last places of a LIMIT, any of them is an answer.
@@ -67,7 +69,8 @@ def recomputed(lake: Lake, view: View, entry: Entry, state: LakeState) -> Iterat
 
 
 def _workspace(lake: Lake, entry: Entry, state: LakeState) -> Workspace:
-    return Workspace(engine_session(lake._spark, _size(lake, entry, state)), lake._log.new_staging())
+    size = _size(lake, entry, state)
+    return Workspace(engine_session(lake._spark, size), lake._log.new_staging(), size)
 
 
 def _size(lake: Lake, entry: Entry, state: LakeState) -> Size:
@@ -97,7 +100,7 @@ def _recomputed(lake: Lake, workspace: Workspace, view: View, entry: Entry, stat
         return evaluated(lake, workspace, view, entry, state)
     for name, version in entry.facts["sources"].items():
         source = make_source(lake, name, state, version, version)
-        source.frame(workspace, At.NEW).createOrReplaceTempView(name)
+        workspace.fitted(source.frame(workspace, At.NEW)).createOrReplaceTempView(name)
     if view.sql is not None and not view.clock:
         return workspace.session.sql(view.sql)
     return _evaluated(workspace, view.plan, entry)

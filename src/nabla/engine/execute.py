@@ -304,8 +304,8 @@ class Execution:
         return self._rows(self._sql(node).wrapped(f"SELECT {columns} FROM ({{}})"), schema)
 
     def _sql(self, node: Node) -> Query:
-        hints = (broadcast_side,) if not self.plan.large else ()
         size = self._size(node)
+        hints = (broadcast_side,) if size == "small" else ()
         text = to_sql(node, partial(self._relation, size), *hints)
         return Query(self.relations.moments.bound(text), size)
 

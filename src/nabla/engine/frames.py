@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import shutil
 import threading
 import weakref
@@ -26,6 +27,7 @@ _SETTINGS = {
     "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.ui.explainMode": "simple",  # every query describes itself to listeners; the default is elaborate
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # the old default has no statistics
     "spark.sql.session.timeZone": "",
     "spark.sql.ansi.enabled": "",
@@ -33,10 +35,19 @@ _SETTINGS = {
 }
 """An empty value is taken over from the user's session: it decides what a query means."""
 
+FEW_ROWS = 10_000
+"""So many rows are quicker handed to Spark as values than read from a file, whose scan has costs of its own."""
+_PLAIN = re.compile(r"boolean|tinyint|smallint|int|bigint|float|double|decimal\(\d+,\d+\)|string|binary|date")
+
 _BY_SIZE: dict[Size, dict[str, str]] = {
     # A tiny query is over before compiled code pays for its compilation, and adaptive execution runs every exchange as
-    # a job of its own.
-    "tiny": {"spark.sql.adaptive.enabled": "false", "spark.sql.codegen.wholeStage": "false"},
+    # a job of its own. One task does it all, without exchanges and broadcasts: see `Workspace.fitted`.
+    "tiny": {
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.autoBroadcastJoinThreshold": "-1",
+    },
     # Parquet is read in batches with compiled code only, and adaptive execution leaves out the scan of a table that an
     # empty change is joined with.
     "small": {"spark.sql.adaptive.enabled": "true", "spark.sql.codegen.wholeStage": "true"},
@@ -88,8 +99,9 @@ class Workspace:
 
     _numbers = itertools.count()
 
-    def __init__(self, session: SparkSession, folder: str, most: int | None = None) -> None:
+    def __init__(self, session: SparkSession, folder: str, size: Size | None = None, most: int | None = None) -> None:
         self.session = session
+        self.size = size
         self.most = most
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -110,18 +122,25 @@ class Workspace:
         with self._lock:
             if key not in self._names:
                 name = f"nabla_{next(self._numbers)}"
-                make().createOrReplaceTempView(name)
+                self.fitted(make()).createOrReplaceTempView(name)
                 self._names[key] = name
             self._names[key] = self._names.pop(key)  # the most recent one comes last
             self._forget()
             return self._names[key]
+
+    def fitted(self, frame: DataFrame) -> DataFrame:
+        """What a tiny query reads, as one partition: Spark needs no exchange to join and group such relations."""
+        return frame.coalesce(1) if self.size == "tiny" else frame
 
     def _forget(self) -> None:
         while self.most is not None and len(self._names) > self.most:
             self.session.catalog.dropTempView(self._names.pop(next(iter(self._names))))
 
     def hold(self, table: pa.Table, schema: StructType) -> DataFrame:
-        """A small Arrow table as a DataFrame: a Parquet file is quicker to hand over than rows, and has a known size."""
+        """An Arrow table of the driver as a DataFrame: a few plain rows as part of the query, others in a Parquet file."""
+        if table.num_rows <= FEW_ROWS and all(_PLAIN.fullmatch(f.dataType.simpleString()) for f in schema.fields):
+            rows = types.conform(table, schema)
+            return self.session.createDataFrame(rows, schema) if rows.num_rows else empty(self.session, schema)
         return read_parquet(self.session, [self.store(table, schema)], schema)
 
     def store(self, table: pa.Table, schema: StructType) -> str:

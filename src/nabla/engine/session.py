@@ -79,6 +79,8 @@ def settings(app_name: str, scratch: Path) -> dict[str, str]:
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # the old default has no statistics
         "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
+        # Every task that groups or sorts allocates a page; the default of up to 64 MB costs more than most refreshes.
+        "spark.buffer.pageSize": "1000k",
         # Listing more paths than this costs a Spark job; the Delta log already knows the files.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
     }
