@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from nabla.bench.nested_limits import Limit, curves, limits_json, tables
-from nabla.bench.nested_run import Kind, Results, Timed
+from nabla.bench.nested_run import Kind, Timed, next_round
+from nabla.bench.records import Records
 from nabla.bench.university import EXPERIMENTS, SCHEMAS
 from nabla.nested.meaning import Source, schema_of
 from nabla.nested.schema import Schema
@@ -59,9 +60,9 @@ def test_tables_stand_beside_the_papers() -> None:
 def test_a_run_in_pieces_keeps_what_was_measured(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     for _ in range(2):
-        results = Results(path)
-        results.add(Timed("join_1", "left", 10, results.next_round, "rec", 1.5))
-    assert [timed.round for timed in Results(path).all] == [0, 1]
+        results = Records(Timed, path)
+        results.add(Timed("join_1", "left", 10, next_round(results.all), "rec", 1.5))
+    assert [timed.round for timed in Records(Timed, path).all] == [0, 1]
 
 
 def test_the_views_fit_the_relations() -> None:

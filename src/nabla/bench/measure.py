@@ -7,20 +7,27 @@ import shutil
 import statistics
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from nabla.engine.metrics import Work, work_of
 from nabla.lake import Lake
 from nabla.planner.steps import Mode
-from nabla.results import text_table
+from nabla.results import ViewReport, text_table
+
+BUILD = "build"
+"""What was asked for where a view was created."""
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """One view in one round: refreshed in the mode that was `asked` for, and recomputed. `change` is in percent."""
+    """One view in one round: refreshed in the mode that was `asked` for, and recomputed. `change` is in percent.
 
+    Of a view that was built, or that a peer maintained, `asked` says so.
+    """
+
+    scale: float
     view: str
     change: float
     kind: str
@@ -49,36 +56,52 @@ def recompute(lake: Lake, sql: str, folder: Path) -> tuple[float, Work]:
     return seconds, work_of(spark, group)
 
 
-def measure_round(
-    lake: Lake, views: Mapping[str, str], change: float, kind: str, scratch: Path, mode: Mode
-) -> list[Measurement]:
+@dataclass(frozen=True)
+class Round:
+    """What the views are refreshed after: `change` is in percent."""
+
+    scale: float
+    change: float
+    kind: str
+    asked: str
+
+
+def measure_round(lake: Lake, views: Mapping[str, str], now: Round, scratch: Path, mode: Mode) -> Iterator[Measurement]:
     """Every view refreshed by itself and then recomputed by plain Spark."""
-    found = []
     for name, sql in views.items():
-        report = lake.refresh(name, mode=mode)[name]
-        work = work_of(lake.spark, report.job_group)
-        seconds, again = recompute(lake, sql, scratch / name)
-        found.append(
-            Measurement(
-                name,
-                change,
-                kind,
-                mode,
-                report.mode,
-                report.seconds,
-                seconds,
-                work.jobs,
-                work.rows_read + report.looked_at,
-                again.rows_read,
-                work.bytes_read,
-                again.bytes_read,
-                work.bytes_written,
-                report.inserted,
-                report.deleted,
-            )
-        )
+        yield _measurement(lake, now, lake.refresh(name, mode=mode)[name], sql, scratch)
     shutil.rmtree(scratch, ignore_errors=True)
-    return found
+
+
+def measure_builds(lake: Lake, views: Mapping[str, str], scale: float, scratch: Path) -> Iterator[Measurement]:
+    """Every view created, and its rows written by plain Spark before and after; the first of these is to warm up."""
+    for name, sql in views.items():
+        recompute(lake, sql, scratch / name)
+        yield _measurement(lake, Round(scale, 0, "none", BUILD), lake.create_view(name, sql), sql, scratch)
+    shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _measurement(lake: Lake, now: Round, report: ViewReport, sql: str, scratch: Path) -> Measurement:
+    work = work_of(lake.spark, report.job_group)
+    seconds, again = recompute(lake, sql, scratch / report.name)
+    return Measurement(
+        now.scale,
+        report.name,
+        now.change,
+        now.kind,
+        now.asked,
+        report.mode,
+        report.seconds,
+        seconds,
+        work.jobs,
+        work.rows_read + report.looked_at,
+        again.rows_read,
+        work.bytes_read,
+        again.bytes_read,
+        work.bytes_written,
+        report.inserted,
+        report.deleted,
+    )
 
 
 @dataclass(frozen=True)
@@ -97,16 +120,17 @@ class Summary:
     change: float
     kind: str
     asked: str
+    scale: float
 
     @property
     def setting(self) -> str:
-        return f"{self.change:g} % {self.kind}, mode {self.asked}"
+        return f"scale {self.scale:g}, {self.change:g} % {self.kind}, mode {self.asked}"
 
 
 def summarize(measurements: Sequence[Measurement]) -> list[Summary]:
     summaries = []
-    for view, change, kind, asked in dict.fromkeys((m.view, m.change, m.kind, m.asked) for m in measurements):
-        mine = [m for m in measurements if (m.view, m.change, m.kind, m.asked) == (view, change, kind, asked)]
+    for key in dict.fromkeys(map(_setting, measurements)):
+        mine = [m for m in measurements if _setting(m) == key]
 
         def median(value: Callable[[Measurement], float], of: Sequence[Measurement] = mine) -> float:
             return statistics.median(value(m) for m in of)
@@ -115,8 +139,13 @@ def summarize(measurements: Sequence[Measurement]) -> list[Summary]:
         modes = "/".join(dict.fromkeys(m.mode for m in mine))
         rows = (int(median(lambda m: m.rows_read)), int(max(m.recompute_rows_read for m in mine)))
         jobs = int(median(lambda m: m.jobs))
-        summaries.append(Summary(view, modes, refresh, full, full / refresh, jobs, *rows, change, kind, asked))
+        view, change, kind, asked, scale = key
+        summaries.append(Summary(view, modes, refresh, full, full / refresh, jobs, *rows, change, kind, asked, scale))
     return summaries
+
+
+def _setting(m: Measurement) -> tuple[str, float, str, str, float]:
+    return (m.view, m.change, m.kind, m.asked, m.scale)
 
 
 def geometric_mean(values: Sequence[float]) -> float:

@@ -9,9 +9,8 @@ three alike.
 from __future__ import annotations
 
 import datetime
-import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -51,23 +50,8 @@ class Timed:
     seconds: float
 
 
-class Results:
-    """Measurements, kept in a file of JSON lines where one is named: a long benchmark may be run in pieces."""
-
-    def __init__(self, path: Path | None) -> None:
-        self.path = path
-        lines = path.read_text(encoding="utf-8").splitlines() if path is not None and path.exists() else []
-        self.all = [Timed(**json.loads(line)) for line in lines]
-
-    @property
-    def next_round(self) -> int:
-        return max((timed.round + 1 for timed in self.all), default=0)
-
-    def add(self, timed: Timed) -> None:
-        self.all.append(timed)
-        if self.path is not None:
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(asdict(timed)) + "\n")
+def next_round(timed: Iterable[Timed]) -> int:
+    return max((one.round + 1 for one in timed), default=0)
 
 
 def run(workload: Workload, folder: Path, say: Say, first_round: int = 0) -> Iterator[Timed]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import itertools
-import json
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import nabla
 from nabla.bench import tpch
-from nabla.bench.measure import Measurement, Summary, geometric_mean, measure_round, summarize
+from nabla.bench.measure import Measurement, Round, measure_builds, measure_round
+from nabla.bench.peers import Peer
+from nabla.lake import Lake
 from nabla.planner.steps import Mode
 
 Say = Callable[[str], None]
@@ -29,44 +30,48 @@ class Workload:
     kinds: tuple[tpch.Kind, ...] = ("mixed",)
     place: tpch.Place = "scattered"
     verify: bool = False
+    builds: bool = False
+    against: tuple[type[Peer], ...] = ()
 
 
-@dataclass
-class Outcome:
-    workload: Workload
-    measurements: list[Measurement] = field(default_factory=list)
-    build_seconds: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def summaries(self) -> list[Summary]:
-        return summarize(self.measurements)
-
-    def to_json(self) -> str:
-        mean = geometric_mean([s.ratio for s in self.summaries])
-        worst = min(s.ratio for s in self.summaries)
-        said = {"workload": asdict(self.workload), "mean": mean, "worst": worst, "builds": self.build_seconds}
-        return json.dumps(said | {"views": [asdict(s) for s in self.summaries]})
-
-
-def run(workload: Workload, data: Path, folder: Path, say: Say) -> Outcome:
-    lake = nabla.open(folder / "tpch")
-    say(f"loading TPC-H scale {workload.scale:g}")
-    tpch.load(lake, tpch.generate(data, workload.scale))
-    outcome = Outcome(workload)
+def run(workload: Workload, data: Path, folder: Path, say: Say) -> Iterator[Measurement]:
+    """All measurements, as they come. A lake that is in the folder from an earlier run is used again."""
+    lake, scratch = nabla.open(folder), folder.with_name(folder.name + "-scratch")
+    if not lake.status():
+        say(f"loading TPC-H scale {workload.scale:g}")
+        tpch.load(lake, tpch.generate(data, workload.scale))
     views = {tpch.view_name(n): tpch.query(n) for n in workload.views}
-    for name, sql in views.items():
-        report = lake.create_view(name, sql)
-        outcome.build_seconds[name] = report.seconds
-        say(f"built {name} in {report.seconds:.1f} s, {report.inserted} rows")
+    yield from _built(lake, views, workload, scratch, say)
+    peers = [make(lake, views, folder.with_name(f"{folder.name}-{make.name}")) for make in workload.against]
     rounds = itertools.product(workload.changes, workload.modes, workload.kinds, range(workload.rounds))
-    for number, (change, mode, kind, _) in enumerate(rounds):
+    for number, (change, mode, kind, _) in enumerate(rounds, len(lake.history("orders"))):
         changed = tpch.change(lake, change / 100, number, kind, workload.place)
         say(f"{change:g} % {kind}, {mode}: {changed}")
-        outcome.measurements += measure_round(lake, views, change, kind, folder / "scratch", mode)
+        now = Round(workload.scale, change, kind, mode)
+        found: dict[str, Measurement] = {}
+        for one in measure_round(lake, views, now, scratch, mode):
+            say(f"{one.view} {one.mode} in {one.refresh_seconds:.2f} s, recomputed in {one.recompute_seconds:.2f} s")
+            found[one.view] = one
+            yield one
+        for peer in peers:
+            yield from peer.follow(now, found)
         if workload.verify:
-            lake.verify()
+            lake.verify(*views)
             say("verified: every view equals its query")
-    return outcome
+
+
+def _built(lake: Lake, views: Mapping[str, str], workload: Workload, scratch: Path, say: Say) -> Iterator[Measurement]:
+    missing = {name: sql for name, sql in views.items() if name not in lake.status()}
+    if workload.builds:
+        for one in measure_builds(lake, missing, workload.scale, scratch):
+            say(
+                f"built {one.view} in {one.refresh_seconds:.1f} s, Spark wrote its rows in {one.recompute_seconds:.1f} s"
+            )
+            yield one
+        return
+    for name, sql in missing.items():
+        report = lake.create_view(name, sql)
+        say(f"built {name} in {report.seconds:.1f} s, {report.inserted} rows")
 
 
 def chosen(text: str) -> tuple[int, ...]:

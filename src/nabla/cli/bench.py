@@ -22,6 +22,10 @@ app = typer.Typer(
 )
 
 JsonOption = Annotated[bool, typer.Option("--json", help="End with one line of JSON.")]
+LakeFolder = Annotated[Path | None, typer.Option(help="Keep the lake in this folder, and use the one that is there.")]
+ResultsOption = Annotated[
+    Path | None, typer.Option(help="Add all measurements to this file; tables and figures show all that it has.")
+]
 DebugOption = Annotated[bool, typer.Option("--debug", help="Show Python's traceback when something goes wrong.")]
 
 
@@ -62,14 +66,22 @@ def tpch(
     place: Annotated[Literal["scattered", "recent"], typer.Option(help="Which orders go.")] = "scattered",
     data: Annotated[Path, typer.Option(help="Where generated data is kept.")] = Path("bench/data"),
     verify: Annotated[bool, typer.Option("--verify", help="Verify every view after every round.")] = False,
+    builds: Annotated[bool, typer.Option("--builds", help="Measure initial builds, too.")] = False,
+    against: Annotated[
+        str, typer.Option(help="Peers, on the same changes: merge, pipelines written by hand with MERGE.")
+    ] = "",
+    lake: LakeFolder = None,
+    results: ResultsOption = None,
     plot: Annotated[Path | None, typer.Option(help="Draw cost against the size of the change, as SVG or PNG.")] = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
     """TPC-H queries as views: orders and their lines change, each view is refreshed, and recomputed by plain Spark."""
-    from nabla.bench import tpch_run
-    from nabla.bench.measure import table
+    from nabla.bench import report, tpch_run
+    from nabla.bench.measure import Measurement, summarize
+    from nabla.bench.peers import PEERS
     from nabla.bench.plot import draw
+    from nabla.bench.records import Records
     from nabla.bench.tpch import Kind
     from nabla.planner.steps import Mode
 
@@ -82,14 +94,19 @@ def tpch(
         _listed(kind, get_args(Kind), "kind of change"),
         place,
         verify,
+        builds,
+        tuple(PEERS[name] for name in _listed(against, tuple(PEERS), "peer")) if against else (),
     )
     with _scratch() as folder:
-        outcome = tpch_run.run(workload, data, folder, _say)
-    out().print(table(outcome.summaries), markup=False, highlight=False)
+        measured = Records(Measurement, results)
+        for one in tpch_run.run(workload, data, lake or folder / "tpch", _say):
+            measured.add(one)
+    out().print(report.tables(measured.all), markup=False, highlight=False)
     if plot is not None:
-        draw(outcome.summaries, plot, f"TPC-H scale {scale:g}, {kind} changes, {place}")
+        shown = [s for s in summarize(measured.all) if s.asked == workload.modes[0]]
+        draw(shown, plot, f"TPC-H scale {scale:g}, {kind} changes, {place}")
     if as_json:
-        print(outcome.to_json())  # noqa: T201
+        print(report.to_json(measured.all))  # noqa: T201
 
 
 @app.command()
@@ -104,12 +121,8 @@ def nested(
     operands: Annotated[
         str, typer.Option(help="What is updated: left, right (what joins join), or both.")
     ] = "left,right",
-    lake: Annotated[
-        Path | None, typer.Option(help="Keep the database in this folder, and use the one that is there.")
-    ] = None,
-    results: Annotated[
-        Path | None, typer.Option(help="Add all measurements to this file; tables and figures show all that it has.")
-    ] = None,
+    lake: LakeFolder = None,
+    results: ResultsOption = None,
     verify: Annotated[bool, typer.Option("--verify", help="Verify every view at the end.")] = False,
     plot: Annotated[
         Path | None, typer.Option(help="Draw the paper's figures 2 and 4 into this folder, as SVG.")
@@ -125,6 +138,7 @@ def nested(
     """
     from nabla.bench import nested_limits, nested_run, tpch_run
     from nabla.bench.plot import draw_limits, draw_right
+    from nabla.bench.records import Records
     from nabla.bench.university import EXPERIMENTS
 
     names = tuple(e.name for e in EXPERIMENTS)
@@ -138,8 +152,9 @@ def nested(
         verify,
     )
     with _scratch() as folder:
-        timed = nested_run.Results(results)
-        for one in nested_run.run(workload, lake or folder / "university", _say, timed.next_round):
+        timed = Records(nested_run.Timed, results)
+        first = nested_run.next_round(timed.all)
+        for one in nested_run.run(workload, lake or folder / "university", _say, first):
             timed.add(one)
     out().print(nested_limits.tables(timed.all), markup=False, highlight=False)
     if plot is not None:

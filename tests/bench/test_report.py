@@ -1,0 +1,73 @@
+"""What measurements say together."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from nabla.bench.measure import BUILD, Measurement, summarize
+from nabla.bench.records import Records
+from nabla.bench.report import choices, growth, tables, to_json
+
+
+def measured(
+    view: str, asked: str, mode: str, seconds: float, recompute: float = 8, scale: float = 1, change: float = 0.1
+) -> Measurement:
+    return Measurement(scale, view, change, "mixed", asked, mode, seconds, recompute, 1, 10, 100, 0, 0, 0, 1, 1)
+
+
+def test_a_choice_is_compared_with_the_better_of_both() -> None:
+    found = choices(
+        summarize(
+            [
+                measured("q01", "auto", "incremental", 1.5),
+                measured("q01", "incremental", "incremental", 1),
+                measured("q01", "full", "full", 10),
+                measured("q02", "auto", "full", 4),
+                measured("q02", "incremental", "incremental", 9),
+                measured("q02", "full", "full", 5),
+                measured("q03", "auto", "skip", 0.01),
+                measured("q03", "incremental", "skip", 0.01),
+                measured("q03", "full", "full", 5),
+                measured("q04", "auto", "incremental", 1),
+            ]
+        )
+    )
+    assert {c.view: (c.mode, c.ratio) for c in found} == {"q01": ("incremental", 1.5), "q02": ("full", 0.8)}
+
+
+def test_the_same_change_is_found_at_both_scales() -> None:
+    summaries = summarize(
+        [
+            measured("q01", "auto", "incremental", 1, scale=1, change=0.1),
+            measured("q01", "auto", "incremental", 1.2, scale=10, change=0.01),
+            measured("q01", "auto", "incremental", 9, scale=10, change=0.1),
+            measured("q02", "auto", "incremental", 1, scale=1, change=0.1),
+            measured("q02", "auto", "incremental", 1.2, scale=10, change=0.01),
+        ]
+    )
+    assert growth(summaries) == {(1, 10): pytest.approx(1.2)}
+
+
+def test_tables_show_refreshes_builds_and_peers() -> None:
+    text = tables(
+        [
+            measured("q01", "auto", "incremental", 2),
+            measured("q01", "merge", "merge", 4),
+            measured("q01", BUILD, "full", 9, change=0),
+        ]
+    )
+    assert "scale 1, 0.1 % mixed, mode auto" in text
+    assert "scale 1, 0.1 % mixed, mode merge" in text
+    assert "geometric mean of the ratios: 4.00, worst 4.00 (q01)" in text
+    assert "geometric mean of the ratios: 1.12" in text  # 9 seconds against 8
+
+
+def test_a_run_in_pieces_adds_to_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "tpch.jsonl"
+    for seconds in (1.0, 3.0):
+        Records(Measurement, path).add(measured("q01", "auto", "incremental", seconds))
+    found = json.loads(to_json(Records(Measurement, path).all))
+    assert found["mean"] == pytest.approx(4)  # 8 seconds against a median of 2
