@@ -17,6 +17,7 @@ from pyspark.sql.types import (
     CharType,
     DataType,
     DateType,
+    DayTimeIntervalType,
     DecimalType,
     DoubleType,
     FloatType,
@@ -31,6 +32,8 @@ from pyspark.sql.types import (
     TimestampNTZType,
     TimestampType,
     VarcharType,
+    VariantType,
+    YearMonthIntervalType,
     _parse_datatype_string,
 )
 
@@ -47,8 +50,11 @@ _PLAIN: dict[str, DataType] = {
     for type_ in (
         *(BooleanType(), ByteType(), ShortType(), IntegerType(), LongType(), FloatType(), DoubleType()),
         *(StringType(), BinaryType(), DateType(), TimestampType(), TimestampNTZType(), NullType()),
+        *(DayTimeIntervalType(), YearMonthIntervalType(), VariantType()),
     )
 }
+_STRUCTURED = re.compile(r"(array|map|struct)\s*<(.+)>", re.IGNORECASE)
+_FIELD = re.compile(r"(\w+)\s*:\s*((?!.*\b(?:not null|comment)\b)[^`]+)", re.IGNORECASE)
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 
 
@@ -70,12 +76,34 @@ def parse(ddl: str) -> StructType:
 
 @lru_cache(maxsize=4096)
 def type_of(ddl: str) -> DataType:
-    """Types with a structure are parsed by Spark, which must be running for it."""
-    if ddl in _PLAIN:
-        return _PLAIN[ddl]
-    if decimal := _DECIMAL.fullmatch(ddl):
+    """Types that are out of the ordinary are parsed by Spark, which must be running for it."""
+    kind = ddl.strip().lower()
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    if decimal := _DECIMAL.fullmatch(kind):
         return DecimalType(int(decimal[1]), int(decimal[2]))
+    if structured := _STRUCTURED.fullmatch(ddl.strip()):
+        parts = _between_commas(structured[2])
+        fields = [_FIELD.fullmatch(part) for part in parts]
+        if structured[1].lower() == "array" and len(parts) == 1:
+            return ArrayType(type_of(parts[0]))
+        if structured[1].lower() == "map" and len(parts) == 2:
+            return MapType(type_of(parts[0]), type_of(parts[1]))
+        if structured[1].lower() == "struct" and all(fields):
+            return StructType([StructField(field[1], type_of(field[2])) for field in fields if field])
     return _parse_datatype_string(ddl)
+
+
+def _between_commas(text: str) -> list[str]:
+    """What is between commas that are in no brackets."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character in "<(") - (character in ">)")
+        if character == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts]
 
 
 def stored(schema: StructType, names: Sequence[str]) -> StructType:
