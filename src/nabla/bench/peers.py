@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -30,6 +30,32 @@ class Peer(ABC):
     @abstractmethod
     def follow(self, now: Round, found: Mapping[str, Measurement]) -> Iterator[Measurement]:
         """Brings its views up to date, and says what that took; `found` is what Nabla took, by view."""
+
+
+class Changes:
+    """What changed in orders and lines since a peer last looked, with weights `_n`."""
+
+    def __init__(self, lake: Lake) -> None:
+        self.lake = lake
+        self.seen_all()
+
+    def seen_all(self) -> None:
+        self.seen = {table: self.lake.status()[table].version for table in ("orders", "lineitem")}
+
+    def of(self, table: str) -> DataFrame:
+        weight = "CASE WHEN _change_type = 'insert' THEN 1 ELSE -1 END AS _n"
+        return self.lake.changes(table, since=self.seen[table]).selectExpr("*", weight)
+
+
+def check(lake: Lake, view: str, rows: Iterable[Sequence[object]]) -> None:
+    """What is not the view's content is no peer."""
+    ours = lake.read(view).collect()
+    if sorted(map(_rough, rows)) != sorted(map(_rough, ours)):
+        raise AssertionError(f"the peer's {view} is {rows}, the view is {ours}")
+
+
+def _rough(row: Sequence[object]) -> list[str]:
+    return [value if isinstance(value, str) else f"{float(str(value)):.6g}" for value in row]
 
 
 @dataclass(frozen=True)
@@ -103,25 +129,18 @@ class MergePipeline(Peer):
         for view, path in self.folders.items():
             rows = lake.sql(PIPELINES[view].query("(SELECT *, 1 AS _n FROM lineitem)", "orders"))
             write_deltalake(path, rows.toArrow(), mode="overwrite")
-        self.seen = self._versions()
+        self.changes = Changes(lake)
 
     def follow(self, now: Round, found: Mapping[str, Measurement]) -> Iterator[Measurement]:
         for view, path in self.folders.items():
             begun = time.perf_counter()
             for table in ("orders", "lineitem"):
-                self._changes(table).createOrReplaceTempView(f"{table}_changes")
+                self.changes.of(table).createOrReplaceTempView(f"{table}_changes")
             self._merge(PIPELINES[view], path)
             seconds = time.perf_counter() - begun
             self._check(view, path)
             yield replace(found[view], asked=self.name, mode=self.name, refresh_seconds=seconds, jobs=0, rows_read=0)
-        self.seen = self._versions()
-
-    def _versions(self) -> dict[str, int]:
-        return {table: self.lake.status()[table].version for table in ("orders", "lineitem")}
-
-    def _changes(self, table: str) -> DataFrame:
-        weight = "CASE WHEN _change_type = 'insert' THEN 1 ELSE -1 END AS _n"
-        return self.lake.changes(table, since=self.seen[table]).selectExpr("*", weight)
+        self.changes.seen_all()
 
     def _merge(self, sums: Sums, path: str) -> None:
         columns = "o_orderkey, o_orderpriority"
@@ -139,16 +158,5 @@ class MergePipeline(Peer):
         merging.when_matched_update(added).when_not_matched_insert(new).execute()
 
     def _check(self, view: str, path: str) -> None:
-        """What is not the view's content is no peer."""
         self.lake.spark.createDataFrame(DeltaTable(path).to_pyarrow_table()).createOrReplaceTempView("sums")
-        theirs = self.lake.sql(f"SELECT {PIPELINES[view].view} FROM sums").collect()
-        ours = self.lake.read(view).collect()
-        if sorted(map(_rough, theirs)) != sorted(map(_rough, ours)):
-            raise AssertionError(f"the pipeline's {view} is {theirs}, the view is {ours}")
-
-
-def _rough(row: tuple[object, ...]) -> list[str]:
-    return [value if isinstance(value, str) else f"{float(str(value)):.6g}" for value in row]
-
-
-PEERS: Mapping[str, type[Peer]] = {peer.name: peer for peer in (MergePipeline,)}
+        check(self.lake, view, self.lake.sql(f"SELECT {PIPELINES[view].view} FROM sums").collect())

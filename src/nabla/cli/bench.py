@@ -68,7 +68,7 @@ def tpch(
     verify: Annotated[bool, typer.Option("--verify", help="Verify every view after every round.")] = False,
     builds: Annotated[bool, typer.Option("--builds", help="Measure initial builds, too.")] = False,
     against: Annotated[
-        str, typer.Option(help="Peers, on the same changes: merge, pipelines written by hand with MERGE.")
+        str, typer.Option(help="Peers, on the same changes: merge (pipelines written by hand with MERGE), pathway.")
     ] = "",
     lake: LakeFolder = None,
     results: ResultsOption = None,
@@ -79,12 +79,14 @@ def tpch(
     """TPC-H queries as views: orders and their lines change, each view is refreshed, and recomputed by plain Spark."""
     from nabla.bench import report, tpch_run
     from nabla.bench.measure import Measurement, summarize
-    from nabla.bench.peers import PEERS
+    from nabla.bench.pathway_peer import Pathway
+    from nabla.bench.peers import MergePipeline, Peer
     from nabla.bench.plot import draw
     from nabla.bench.records import Records
     from nabla.bench.tpch import Kind
     from nabla.planner.steps import Mode
 
+    peers: dict[str, type[Peer]] = {"merge": MergePipeline, "pathway": Pathway}
     workload = tpch_run.Workload(
         scale,
         tpch_run.numbers(change),
@@ -95,7 +97,7 @@ def tpch(
         place,
         verify,
         builds,
-        tuple(PEERS[name] for name in _listed(against, tuple(PEERS), "peer")) if against else (),
+        tuple(peers[name] for name in _listed(against, tuple(peers), "peer")) if against else (),
     )
     with _scratch() as folder:
         measured = Records(Measurement, results)
