@@ -56,8 +56,8 @@ def build(lake: Lake, views: Mapping[str, View], state: LakeState) -> dict[str, 
     plan = choose(facts, view.staged, "full")
     if view.recursive:
         plan = sized(plan, sources.values())
-    with Workspaces(lake._workspace) as workspaces:
-        sessions = Sessions(workspaces, lake._shared)
+    with Workspaces(lake._on_spark.workspace) as workspaces:
+        sessions = Sessions(workspaces, lake._on_spark.shared)
         execution = Execution(sessions, Relations(sources, {}, Moments(now, now)), plan, view.schema)
         if view.opaque:
             results = {view.name: run_opaque(lake, view, plan, sources)}

@@ -64,7 +64,7 @@ def same_size(one: str, other: str) -> str:
 
 def create(lake: Lake, name: str, query: Query, on_violation: str) -> ViewReport:
     state = lake._log.state()
-    lake._synchronize()
+    lake._on_spark.show_names()
     lake._declared(state).check_new(name)
     entries, report = _made(lake, name, _asked(query), on_violation, state)
     sources = entries[name].facts["sources"]
@@ -78,7 +78,7 @@ def enforced(lake: Lake, entry: Entry, on_violation: str, state: LakeState) -> d
     for name, query in declared(entry).items():
         now = replace(state, entries=state.changed(entries))
         lake._declared(now).check_new(name)
-        lake._synchronize(now)
+        lake._on_spark.show_names(now)
         made, _ = _made(lake, name, query, on_violation, now)
         entries |= made
     return entries

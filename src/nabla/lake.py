@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,34 +13,32 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from nabla import constraints, creating, reverting, rules, whatif
+from nabla import constraints, creating, new_tables, reverting, rules, whatif
 from nabla import nested_tables as nests
 from nabla import refresh as refreshing
-from nabla.declared import Declared, check_columns, columns_of, key_of, shape_of
+from nabla.declared import Declared, columns_of
 from nabla.dependencies import derived
-from nabla.engine import intake, types
+from nabla.engine import intake
 from nabla.engine.apply import FEED_COLUMNS
-from nabla.engine.frames import Workspace, engine_session
-from nabla.engine.session import build_session, check_session
+from nabla.engine.session import check_session
 from nabla.engine.sources import snapshot_frame
 from nabla.errors import NablaError
 from nabla.explaining import explain_view
 from nabla.frontend.failures import failed
 from nabla.looking import history_of, status_of, table_changes
 from nabla.nested.language import Nested, nested
-from nabla.nested.schema import Schema, check_order
+from nabla.nested.schema import Schema
 from nabla.nested.updates import unnest_sql
+from nabla.on_spark import OnSpark
 from nabla.planner.explain import Explanation
 from nabla.planner.self_maintenance import SelfMaintenance
-from nabla.planner.steps import Mode, Size
+from nabla.planner.steps import Mode
 from nabla.results import CheckReport, History, LakeStatus, RefreshReport, RevertReport, ViewReport
 from nabla.staleness import Staleness
-from nabla.storage.catalog import Entry, LakeState, Part
+from nabla.storage.catalog import LakeState
 from nabla.storage.lakelog import LakeLog
-from nabla.storage.table import StoredTable
 from nabla.storage.vacuum import Vacuumed, vacuum
 from nabla.subscriptions import Callback, Subscription, Subscriptions
-from nabla.tables import new_table
 from nabla.transaction import Transaction
 from nabla.upkeep import check_upkeep
 from nabla.verify import verify
@@ -68,11 +64,7 @@ class Lake:
 
     def __init__(self, log: LakeLog, spark: SparkSession | None) -> None:
         self._log = log
-        self._given = spark
-        self._lock = threading.RLock()
-        self._names: dict[str, tuple[str, int]] = {}
-        self._engines: dict[Size, SparkSession] = {}
-        self._workspaces: dict[Size, Workspace] = {}
+        self._on_spark = OnSpark(log, spark)
         self._refreshed: set[tuple[str, str]] = set()
         self._subscriptions = Subscriptions()
         self._only_spark_rounds = False  # recursion on Spark however small: for tests
@@ -94,19 +86,7 @@ class Lake:
         or columns that identify a row, `foreign_keys` maps columns to "table.column". They are declarations, unless
         `enforce` makes constraints of them: True, or what happens on a violation (see `create_constraint`).
         """
-        state = self._log.state()
-        self._declared(state).check_new(name)
-        what = f'table "{name}"'
-        shape = shape_of(schema, data, what, self._spark)
-        types.check_storable(shape, what)
-        check_columns(shape.names, what)
-        keys = key_of(key, shape, what)
-        foreign = self._declared(state).foreign_keys(foreign_keys, shape, what)
-        definition = {"schema": shape.json(), "key": keys, "foreign_keys": foreign}
-        action = constraints.check_action("reject" if enforce is True else enforce) if enforce else ""
-        entry = new_table(self, name, shape, data, definition)
-        entries = constraints.enforced(self, entry, action, state) if action else {name: entry}
-        self._log.commit(entries, state, "create table", {name: {"inserted": entry.facts["rows"], "deleted": 0}})
+        new_tables.create_table(self, name, schema, data, key, foreign_keys, enforce)
 
     def create_nested(self, name: str, schema: str | StructType | None = None, data: intake.Data = None) -> Nested:
         """Create a nested table: columns of type array<struct<…>> are subrelations, all others are its key.
@@ -114,33 +94,12 @@ class Lake:
         At every level the atomic attributes are the key (partitioned normal form), which is checked whenever rows are
         written. Change it with `tx.merge` and `tx.remove`. Gives the table as the beginning of a nested view.
         """
-        state = self._log.state()
-        self._declared(state).check_new(name)
-        what = f'table "{name}"'
-        shape = shape_of(schema, data, what, self._spark)
-        types.check_storable(shape, what)
-        shape = types.stored(shape, shape.names)  # NULLs are keys like others
-        check_columns(shape.names, what)
-        check_order(shape)
-        definition = {"schema": shape.json(), "key": nests.nested_key(shape), "foreign_keys": {}, "nested": True}
-        if data is not None:
-            data = nests.canonical(data, shape, name)
-        entry = new_table(self, name, shape, data, definition)
-        said = {name: {"inserted": entry.facts["rows"], "deleted": 0}}
-        self._log.commit({name: entry}, state, "create table", said)
+        new_tables.create_nested(self, name, schema, data)
         return nested(name)
 
     def register(self, name: str, path: str | os.PathLike[str], key: str | Sequence[str] | None = None) -> None:
         """Take an existing Delta table into the lake, to read it only: whoever writes it goes on doing so."""
-        state = self._log.state()
-        self._declared(state).check_new(name)
-        table = StoredTable(path)
-        snapshot = table.snapshot()
-        shape = types.from_json(snapshot.schema_json)
-        keys = key_of(key, shape, f'table "{name}"')
-        definition = {"schema": snapshot.schema_json, "key": keys, "foreign_keys": {}}
-        entry = Entry(name, "registered", definition, {"data": Part(table.folder, snapshot.version)})
-        self._log.commit({name: entry}, state, "register", {name: {"path": table.folder}})
+        new_tables.register(self, name, path, key)
 
     def drop_table(self, name: str) -> None:
         """Drop a table that no view reads. Its files go with the next vacuum; a registered table stays as it is."""
@@ -214,7 +173,7 @@ class Lake:
         """Decorator: a function that returns a DataFrame becomes a view named after it."""
 
         def make(function: Callable[[], DataFrame]) -> Callable[[], DataFrame]:
-            self._synchronize()
+            self._on_spark.show_names()
             self.create_view(function.__name__, function(), rebuild, maintain)
             return function
 
@@ -301,7 +260,7 @@ class Lake:
                 place=f'"{entry.name}"',
                 remedy=f"The latest is {part.version}.",
             )
-        return snapshot_frame(self._home, self._log.table(part).snapshot(version), columns_of(entry))
+        return snapshot_frame(self._on_spark.home, self._log.table(part).snapshot(version), columns_of(entry))
 
     def changes(self, name: str, since: int = 0) -> DataFrame:
         """What changed after version `since`, a row a copy: the columns, _change_type, _version and _timestamp."""
@@ -310,7 +269,7 @@ class Lake:
             return table_changes(self, entry, since)
         part = entry.parts["feed"]
         names = [*columns_of(entry), *FEED_COLUMNS]
-        return snapshot_frame(self._home, self._log.table(part).snapshot(part.version), names).where(
+        return snapshot_frame(self._on_spark.home, self._log.table(part).snapshot(part.version), names).where(
             F.col("_version") > since
         )
 
@@ -386,23 +345,17 @@ class Lake:
     @property
     def spark(self) -> SparkSession:
         """The Spark session, in which the lake's tables and views are known by their names, as they are now."""
-        self._synchronize()
+        self._on_spark.show_names()
         return self._spark
 
-    @cached_property
+    @property
     def _spark(self) -> SparkSession:
-        """Started when it is first needed: the state of a lake can be looked at without it."""
-        return self._given if self._given is not None else build_session("nabla")
+        return self._on_spark.session
 
     @property
     def _zone(self) -> str:
         """The time zone that makes a moment a date."""
         return str(self._spark.conf.get("spark.sql.session.timeZone"))
-
-    @cached_property
-    def _home(self) -> Workspace:
-        """For frames that users hold: it lives as long as the lake."""
-        return Workspace(self._spark, self._log.new_staging())
 
     def _cold(self, view: str) -> frozenset[str]:
         return frozenset(mode for mode in ("incremental", "full") if (view, mode) not in self._refreshed)
@@ -412,40 +365,6 @@ class Lake:
         first = (view, mode) not in self._refreshed
         self._refreshed.add((view, mode))
         return first
-
-    def _synchronize(self, state: LakeState | None = None) -> None:
-        """Names of the session follow the lake, or what it is to be: what is new is registered, what was dropped goes."""
-        with self._lock:
-            state = state or self._log.state()
-            for name in [n for n in self._names if n not in state.entries]:
-                self._spark.catalog.dropTempView(name)
-                del self._names[name]
-            for name, entry in state.entries.items():
-                part = entry.parts["data"]
-                table = self._log.table(part)
-                version = table.latest() if entry.kind == "registered" else part.version
-                if self._names.get(name) != (table.folder, version):
-                    frame = snapshot_frame(self._home, table.snapshot(version), columns_of(entry))
-                    frame.createOrReplaceTempView(name)
-                    self._names[name] = (table.folder, version)
-
-    def _engine(self, size: Size) -> SparkSession:
-        with self._lock:
-            if size not in self._engines:
-                self._engines[size] = engine_session(self._spark, size)
-            return self._engines[size]
-
-    def _workspace(self, size: Size) -> Workspace:
-        """A new one, for a refresh or a build."""
-        return Workspace(self._engine(size), self._log.new_staging(), size)
-
-    def _shared(self, size: Size) -> Workspace:
-        """Where stored tables stay registered between refreshes."""
-        session = self._engine(size)
-        with self._lock:
-            if size not in self._workspaces:
-                self._workspaces[size] = Workspace(session, self._log.new_staging(), size, most=500)
-            return self._workspaces[size]
 
     def _translated(self, error: PySparkException, place: str) -> NablaError:
         return failed(error, place, list(self._log.state().entries))

@@ -66,7 +66,7 @@ def table_changes(lake: Lake, entry: Entry, since: int) -> DataFrame:
     latest = table.latest() if entry.kind == "registered" else part.version
     feed: DataFrame | None = None
     for version in range(since + 1, latest + 1):
-        rows = change_frame(lake._home, between(table, version - 1, version), names)
+        rows = change_frame(lake._on_spark.home, between(table, version - 1, version), names)
         kind = F.when(F.col("_n") > 0, F.lit("insert")).otherwise(F.lit("delete"))
         rows = rows.withColumn("_change_type", kind).withColumn("_version", F.lit(version).cast("bigint"))
         stamp = datetime.datetime.fromtimestamp(table.timestamp(version) / 1000, datetime.UTC)

@@ -63,7 +63,7 @@ class Maintenance:
 
     def __init__(self, lake: Lake) -> None:
         self.lake = lake
-        self.workspace = Workspaces(lake._workspace)
+        self.workspace = Workspaces(lake._on_spark.workspace)
 
     def __enter__(self) -> Maintenance:
         return self
@@ -171,7 +171,7 @@ class Maintenance:
         if view.opaque:
             group.begin()
             return {view.name: run_opaque(self.lake, view, plan, sources)}
-        sessions = Sessions(group.before(self.workspace), group.before(self.lake._shared))
+        sessions = Sessions(group.before(self.workspace), group.before(self.lake._on_spark.shared))
         if view.recursive:
             own = {name: current_source(self.lake, name, state) for name in views}
             relations = Relations({**sources, **own}, {}, self.moments(view, entry))

@@ -154,11 +154,11 @@ def ask(lake: Lake, question: str) -> DataFrame:
     size: Size = "large" if sum(s.after.rows for s in read.values()) > LARGE_CHANGE else "tiny"
     now = Instant.now(lake._zone)
     schema = load_view(predicate, state.entries[predicate].definition).schema
-    workspace = Workspace(lake._engine(size), lake._log.new_staging(), size)
+    workspace = Workspace(lake._on_spark.engine(size), lake._log.new_staging(), size)
     plan = Plan(predicate, "full", "asked", (), size=size)
-    sessions = Sessions(lambda size: workspace, lake._shared)
+    sessions = Sessions(lambda size: workspace, lake._on_spark.shared)
     execution = Execution(sessions, Relations(read, {}, Moments(now, now)), plan, schema)
-    frame = _answer(program, question, execution).frame(lake._home)
+    frame = _answer(program, question, execution).frame(lake._on_spark.home)
     return frame.toDF(*(c.name for c in program.columns(predicate)))
 
 

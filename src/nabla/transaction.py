@@ -166,7 +166,7 @@ class Transaction:
         part = entry.parts["data"]
         table = self._lake._log.table(part)
         snapshot = table.snapshot(None if entry.kind == "registered" else part.version)
-        return snapshot_frame(self._lake._home, snapshot, columns_of(entry))
+        return snapshot_frame(self._lake._on_spark.home, snapshot, columns_of(entry))
 
     def commit(self) -> None:
         """Write the net change of every table and make it visible in one step."""

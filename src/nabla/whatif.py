@@ -92,7 +92,7 @@ def fresh(lake: Lake, entry: Entry) -> DataFrame:
                 moved = maintenance.bring(names, state, sources, "auto")
                 proposal.put(moved.entries, moved.info)
             snapshot = _kept(lake, proposal.state.entries[entry.name].parts["data"])
-            return snapshot_frame(lake._home, snapshot, columns_of(entry))
+            return snapshot_frame(lake._on_spark.home, snapshot, columns_of(entry))
         finally:
             proposal.discard()
 
@@ -101,7 +101,7 @@ def _kept(lake: Lake, part: Part) -> Snapshot:
     """A proposed version whose new files are moved to where they live as long as the lake is open."""
     snapshot = snapshot_of(lake, part)
     new = {file.path for file in part.pending.adds} if part.pending else set()
-    home = lake._home.path()
+    home = lake._on_spark.home.path()
     home.mkdir()
     files = []
     for file in snapshot.files:
