@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
-import shutil
 import threading
 import weakref
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from nabla.algebra.expressions import quote
 from nabla.engine import types
 from nabla.planner.steps import Size
+from nabla.storage import places
 
 _SETTINGS = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
@@ -103,11 +102,11 @@ class Workspace:
         self.session = session
         self.size = size
         self.most = most
-        self.folder = Path(folder)
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        places.make_folder(folder)
         self._names: dict[Hashable, str] = {}
         self._lock = threading.Lock()
-        self._cleanup = weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+        self._cleanup = weakref.finalize(self, places.remove_folder, folder)
 
     def __enter__(self) -> Workspace:
         return self
@@ -139,18 +138,19 @@ class Workspace:
     def hold(self, table: pa.Table, schema: StructType) -> DataFrame:
         """An Arrow table of the driver as a DataFrame: a few plain rows as part of the query, others in a Parquet file."""
         if table.num_rows <= FEW_ROWS and all(_PLAIN.fullmatch(f.dataType.simpleString()) for f in schema.fields):
-            rows = types.conform(table, schema)
+            # One chunk: PySpark leaves out all that follows a chunk without rows.
+            rows = types.conform(table, schema).combine_chunks()
             return self.session.createDataFrame(rows, schema) if rows.num_rows else empty(self.session, schema)
         return read_parquet(self.session, [self.store(table, schema)], schema)
 
     def store(self, table: pa.Table, schema: StructType) -> str:
         """The file that a small Arrow table was written to."""
-        path = self.folder / f"{next(self._numbers)}.parquet"
-        pq.write_table(types.conform(table, schema), path)
-        return str(path)
+        path = os.path.join(self.folder, f"{next(self._numbers)}.parquet")
+        places.write_parquet(types.conform(table, schema), path)
+        return path
 
-    def path(self) -> Path:
-        return self.folder / f"{next(self._numbers)}"
+    def path(self) -> str:
+        return os.path.join(self.folder, f"{next(self._numbers)}")
 
 
 class Workspaces:
