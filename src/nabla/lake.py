@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -54,8 +53,7 @@ def open_lake(path: str | os.PathLike[str], spark: SparkSession | None = None) -
     """
     if spark is not None:
         check_session(spark)
-    folder = Path(path)
-    log = LakeLog.open(folder) if LakeLog.exists(folder) else LakeLog.create(folder)
+    log = LakeLog.open(path) if LakeLog.exists(path) else LakeLog.create(path)
     return Lake(log, spark)
 
 

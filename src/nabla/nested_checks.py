@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark.sql.types import StructType
 
 from nabla.engine import types
@@ -16,7 +14,7 @@ from nabla.engine.matching import Matching
 from nabla.errors import NablaError
 from nabla.nested import model
 from nabla.nested.schema import Schema
-from nabla.storage import bags, files, reading
+from nabla.storage import bags, files, places, reading
 from nabla.storage.bags import N
 from nabla.storage.equality import same
 
@@ -30,8 +28,8 @@ def check_written(folder: str, visible: StructType, table: str) -> None:
     """Refuses files of canonical rows in which a key is there twice, at any level, or a tuple is NULL."""
     schema = Schema.of(visible)
     keys = []
-    for path in sorted(Path(folder).glob("*.parquet")):
-        rows = pq.read_table(path, partitioning=None).rename_columns(visible.names)
+    for path in places.parquet_files(folder):
+        rows = places.read_parquet(path).rename_columns(visible.names)
         for name, part in schema.parts:
             wrong = _not_pnf(rows[name].combine_chunks(), part)
             if pc.any(wrong).as_py():

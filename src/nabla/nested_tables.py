@@ -157,7 +157,7 @@ def update_frame(lake: Lake, c: TableChange, frame: DataFrame, sign: Sign) -> No
     schema, update = Schema.of(c.visible), prime_subschema(frame, c)
     with Workspace(frame.sparkSession, lake._log.new_staging()) as workspace:
         rows = canonical_frame(frame)
-        path = str(workspace.path())
+        path = workspace.path()
         rows.write.parquet(path)
         check_written(path, rows.schema, c.name)
         tables = {

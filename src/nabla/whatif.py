@@ -18,6 +18,7 @@ from nabla.maintaining import Maintenance
 from nabla.proposal import Proposal
 from nabla.refresh import Refresh
 from nabla.sources import make_source, snapshot_of
+from nabla.storage import places
 from nabla.storage.catalog import Entry, LakeState, Part
 from nabla.storage.table import Snapshot
 from nabla.subscriptions import ViewChange
@@ -102,11 +103,12 @@ def _kept(lake: Lake, part: Part) -> Snapshot:
     snapshot = snapshot_of(lake, part)
     new = {file.path for file in part.pending.adds} if part.pending else set()
     home = lake._on_spark.home.path()
-    home.mkdir()
+    places.make_folder(home)
     files = []
     for file in snapshot.files:
         if file.path in new:
-            os.rename(snapshot.path(file), home / file.path)
-            file = replace(file, path=str(home / file.path))
+            kept = os.path.join(home, file.path)
+            places.move(snapshot.path(file), kept)
+            file = replace(file, path=kept)
         files.append(file)
     return replace(snapshot, files=tuple(files))

@@ -22,7 +22,7 @@ from nabla.engine.frames import Workspace
 from nabla.engine.results import Replacement, Rows
 from nabla.engine.sources import snapshot_frame
 from nabla.errors import NablaError
-from nabla.storage import bags, files, reading
+from nabla.storage import bags, files, places, reading
 from nabla.storage.bags import N
 from nabla.storage.files import DataFile
 from nabla.storage.replace import replace_rows
@@ -182,18 +182,16 @@ def replace_large(
 def _feed_counts(feed: Sequence[DataFile], folder: str) -> Mapping[str, int]:
     import os
 
-    import pyarrow.parquet as pq
-
     counts = {"insert": 0, "delete": 0}
     for file in feed:
-        column = pq.read_table(os.path.join(folder, file.path), columns=["_change_type"], partitioning=None).column(0)
+        column = places.read_parquet(os.path.join(folder, file.path), ["_change_type"]).column(0)
         for item in column.value_counts().to_pylist():
             counts[item["values"]] += item["counts"]
     return counts
 
 
 def write_frame(workspace: Workspace, frame: DataFrame, folder: str) -> tuple[DataFile, ...]:
-    path = str(workspace.path())
+    path = workspace.path()
     frame.write.parquet(path)
     return files.adopt(path, folder)
 

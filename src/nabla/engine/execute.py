@@ -274,7 +274,7 @@ class Execution:
         return self.written(frame, types.with_weight(schema))
 
     def written(self, frame: DataFrame, schema: StructType) -> Rows:
-        path = str(self.workspace.path())
+        path = self.workspace.path()
         frame.write.parquet(path)
         self.result.queries += 1
         return Rows(schema, folder=path)
@@ -284,7 +284,7 @@ class Execution:
         frame = self.sessions.workspace(query.size).session.sql(query.text)
         if not self.plan.large:
             return Rows(schema, table=types.conform(frame.toArrow(), schema))
-        path = str(self.workspace.path())
+        path = self.workspace.path()
         _cast(frame, schema).write.parquet(path)
         return Rows(schema, folder=path)
 

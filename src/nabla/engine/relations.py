@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,7 +16,7 @@ from nabla.algebra.nodes import At, Scan
 from nabla.engine.frames import Workspace
 from nabla.engine.lookup import MOST_VALUES, Stored
 from nabla.engine.sources import change_frame, inserted_frame, past_frame, snapshot_frame
-from nabla.storage import reading
+from nabla.storage import places, reading
 from nabla.storage.bags import N, consolidate
 from nabla.storage.changes import Change, between, key_columns, signed
 from nabla.storage.files import DataFile
@@ -54,7 +53,7 @@ class Source:
         """Whether the old version cannot be read: others may have vacuumed what views still refer to. Its rows are then
         those of the new version less the change, which is the post-update form of the papers."""
         here = {file.path for file in self.after.files}
-        return any(f.path not in here and not os.path.exists(self.before.path(f)) for f in self.before.files)
+        return any(f.path not in here and not places.exists(self.before.path(f)) for f in self.before.files)
 
     @cached_property
     def after(self) -> Snapshot:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
 
@@ -16,6 +14,7 @@ from nabla.calculus.stages import stored_fields
 from nabla.datalog.fixpoint import Round
 from nabla.engine import types
 from nabla.engine.frames import Workspace, read_parquet
+from nabla.storage import places
 
 
 @dataclass
@@ -30,10 +29,10 @@ class Rows:
     def empty(self) -> bool:
         if self.table is not None:
             return bool(self.table.num_rows == 0)
-        return sum(pq.read_metadata(p).num_rows for p in self.files()) == 0
+        return sum(places.parquet_footer(p).num_rows for p in self.files()) == 0
 
     def files(self) -> list[str]:
-        return sorted(str(p) for p in Path(self.folder or "").glob("*.parquet"))
+        return places.parquet_files(self.folder or "")
 
     def frame(self, workspace: Workspace) -> DataFrame:
         if self.table is not None:

@@ -15,6 +15,8 @@ from typing import Any
 from urllib.parse import unquote
 
 from nabla.errors import NablaError
+from nabla.storage import places
+from nabla.storage.places import Place
 
 SECTION = "nabla"
 """The key of a commit's metadata under which Nabla's own are kept."""
@@ -47,12 +49,12 @@ class Commit:
     captured: tuple[CaptureFile, ...] = ()
 
 
-def is_delta(folder: str | os.PathLike[str]) -> bool:
+def is_delta(folder: Place) -> bool:
     """Whether there is a Delta log with at least one version."""
     return bool(_listed(folder))
 
 
-def latest_version(folder: str | os.PathLike[str], known: int = -1) -> int:
+def latest_version(folder: Place, known: int = -1) -> int:
     """The newest version. `known`, one that was the newest before, makes this cheap: two looks at the file system."""
     if known >= 0 and _exists(folder, known):
         while _exists(folder, known + 1):
@@ -64,12 +66,12 @@ def latest_version(folder: str | os.PathLike[str], known: int = -1) -> int:
     return max(version for version, _ in listed)
 
 
-def read_commit(folder: str | os.PathLike[str], version: int) -> Commit | None:
+def read_commit(folder: Place, version: int) -> Commit | None:
     """What the commit of a version says, or None where its file is gone (the log was cleaned up)."""
     try:
-        with open(_commit_path(folder, version), encoding="utf-8") as lines:
-            actions = [json.loads(line) for line in lines if line.strip()]
-        written = os.path.getmtime(_commit_path(folder, version))
+        path = _commit_path(folder, version)
+        actions = [json.loads(line) for line in places.read_text(path).splitlines() if line.strip()]
+        written = places.modified(path)
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
@@ -93,13 +95,12 @@ def _captured(action: Mapping[str, Any]) -> CaptureFile:
     return CaptureFile(decoded(action["path"]), int(action.get("size", 0)), partition)
 
 
-def read_metadata(folder: str | os.PathLike[str], version: int) -> Mapping[str, Any]:
+def read_metadata(folder: Place, version: int) -> Mapping[str, Any]:
     """Nabla's section of a version's commit metadata; empty where there is none. Does not read the actions."""
     try:
-        with open(_commit_path(folder, version), encoding="utf-8") as lines:
-            for line in lines:
-                if line.startswith('{"commitInfo"'):
-                    return json.loads(line)["commitInfo"].get(SECTION) or {}
+        for line in places.read_text(_commit_path(folder, version)).splitlines():
+            if line.startswith('{"commitInfo"'):
+                return json.loads(line)["commitInfo"].get(SECTION) or {}
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
@@ -107,12 +108,12 @@ def read_metadata(folder: str | os.PathLike[str], version: int) -> Mapping[str, 
     return {}
 
 
-def commits(folder: str | os.PathLike[str], after: int, upto: int) -> Iterator[Commit | None]:
+def commits(folder: Place, after: int, upto: int) -> Iterator[Commit | None]:
     """The commits of the versions `after` < v <= `upto`, in order."""
     return (read_commit(folder, version) for version in range(after + 1, upto + 1))
 
 
-def was_cleaned(folder: str | os.PathLike[str], version: int) -> bool:
+def was_cleaned(folder: Place, version: int) -> bool:
     """Whether a version that cannot be loaded is missing because older parts of the log were deleted on purpose.
 
     That leaves a checkpoint and every commit after it; a hole in what is left is damage.
@@ -131,33 +132,33 @@ def decoded(path: str) -> str:
     return unquote(path.removeprefix("file://"))
 
 
-def not_delta(folder: str | os.PathLike[str]) -> NablaError:
+def not_delta(folder: Place) -> NablaError:
     """The error for a folder that holds no Delta table."""
     return NablaError("NABLA_NOT_DELTA", "this is not a Delta table", place=str(folder), remedy="Check the path.")
 
 
-def no_version(folder: str | os.PathLike[str], version: int, latest: int) -> NablaError:
+def no_version(folder: Place, version: int, latest: int) -> NablaError:
     """The error for a version that never was."""
     remedy = f"The latest is {latest}."
     return NablaError("NABLA_NO_VERSION", f"there is no version {version}", place=str(folder), remedy=remedy)
 
 
-def corrupt(folder: str | os.PathLike[str], what: str) -> NablaError:
+def corrupt(folder: Place, what: str) -> NablaError:
     """The error for a table (or a lake) whose log or files are damaged."""
     return NablaError("NABLA_CORRUPT", f"damaged: {what}", place=str(folder), remedy="Restore it from a copy.")
 
 
-def _commit_path(folder: str | os.PathLike[str], version: int) -> str:
+def _commit_path(folder: Place, version: int) -> str:
     return f"{os.fspath(folder)}/_delta_log/{version:020d}.json"
 
 
-def _exists(folder: str | os.PathLike[str], version: int) -> bool:
-    return os.path.exists(_commit_path(folder, version))
+def _exists(folder: Place, version: int) -> bool:
+    return places.exists(_commit_path(folder, version))
 
 
-def _listed(folder: str | os.PathLike[str]) -> list[tuple[int, str]]:
+def _listed(folder: Place) -> list[tuple[int, str]]:
     try:
-        names = os.listdir(os.path.join(folder, "_delta_log"))
+        names = places.names(os.path.join(folder, "_delta_log"))
     except (FileNotFoundError, NotADirectoryError):
         return []
     found = (_NAME.fullmatch(name) for name in names)

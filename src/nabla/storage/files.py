@@ -7,15 +7,14 @@ import uuid
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pyarrow.types as types
 
-from nabla.storage import faults, statistics
+from nabla.storage import faults, places, statistics
+from nabla.storage.places import Place
 from nabla.storage.statistics import Statistics, Value
 
 TARGET_ROWS = 131_072
@@ -74,19 +73,17 @@ class DataFile:
         return statistics.to_delta(self.rows, Statistics(self.minimum, self.maximum, self.nulls))
 
 
-def write(
-    folder: str | os.PathLike[str], table: pa.Table, *, rows: int = TARGET_ROWS, below: str = ""
-) -> tuple[DataFile, ...]:
+def write(folder: Place, table: pa.Table, *, rows: int = TARGET_ROWS, below: str = "") -> tuple[DataFile, ...]:
     """Write a table as Parquet files of at most `rows` rows under new names in `folder` (or its subfolder `below`).
 
     An empty table gives no file. The files belong to nothing until they are committed.
     """
-    os.makedirs(os.path.join(folder, below), exist_ok=True)
+    places.make_folder(os.path.join(folder, below))
     pieces = list(_pieces(table, rows))
     if len(pieces) <= 1:
-        return tuple(_write_one(Path(folder), piece, below) for piece in pieces)
+        return tuple(_write_one(folder, piece, below) for piece in pieces)
     with ThreadPoolExecutor(_WRITERS) as pool:
-        return tuple(pool.map(lambda piece: _write_one(Path(folder), piece, below), pieces))
+        return tuple(pool.map(lambda piece: _write_one(folder, piece, below), pieces))
 
 
 def target_rows(total: int) -> int:
@@ -98,37 +95,34 @@ def target_rows(total: int) -> int:
     return min(max(total // _FILES, _FEWEST_ROWS), _MOST_ROWS)
 
 
-def describe(folder: str | os.PathLike[str], path: str) -> DataFile:
+def describe(folder: Place, path: str) -> DataFile:
     """What the footer of an existing Parquet file says; `path` is relative to `folder`."""
     whole = os.path.join(folder, path)
-    footer = pq.read_metadata(whole)
+    footer = places.parquet_footer(whole)
     known = statistics.from_footer(footer)
-    return DataFile(path, footer.num_rows, os.path.getsize(whole), known.minimum, known.maximum, known.nulls)
+    return DataFile(path, footer.num_rows, places.size(whole), known.minimum, known.maximum, known.nulls)
 
 
-def adopt(staging: str | os.PathLike[str], folder: str | os.PathLike[str], *, below: str = "") -> tuple[DataFile, ...]:
+def adopt(staging: Place, folder: Place, *, below: str = "") -> tuple[DataFile, ...]:
     """Move the Parquet files that Spark wrote into `staging` to `folder` (or its subfolder `below`).
 
     Files without rows stay behind. Both folders must be on one file system.
     """
-    os.makedirs(os.path.join(folder, below), exist_ok=True)
+    places.make_folder(os.path.join(folder, below))
     taken: list[DataFile] = []
-    for name in sorted(os.listdir(staging)):
-        if not name.endswith(".parquet") or name.startswith(("_", ".")):
-            continue
+    for written in places.parquet_files(staging):
         faults.point("files.adopt")
-        if pq.read_metadata(os.path.join(staging, name)).num_rows == 0:
+        if places.parquet_footer(written).num_rows == 0:
             continue
         path = os.path.join(below, f"{uuid.uuid4().hex}.parquet")
-        os.rename(os.path.join(staging, name), os.path.join(folder, path))
+        places.move(written, os.path.join(folder, path))
         taken.append(describe(folder, path))
     return tuple(taken)
 
 
-def read_folder(staging: str | os.PathLike[str], columns: list[str] | None = None) -> pa.Table:
+def read_folder(staging: Place, columns: list[str] | None = None) -> pa.Table:
     """All rows of the Parquet files that Spark wrote into a folder."""
-    paths = sorted(str(path) for path in Path(staging).glob("*.parquet"))
-    return pa.concat_tables([pq.read_table(path, columns=columns, partitioning=None) for path in paths])
+    return pa.concat_tables([places.read_parquet(path, columns) for path in places.parquet_files(staging)])
 
 
 def _pieces(table: pa.Table, rows: int) -> Iterator[pa.Table]:
@@ -139,13 +133,13 @@ def _pieces(table: pa.Table, rows: int) -> Iterator[pa.Table]:
         yield table.slice(start, end - start)
 
 
-def _write_one(folder: Path, table: pa.Table, below: str) -> DataFile:
+def _write_one(folder: Place, table: pa.Table, below: str) -> DataFile:
     path = os.path.join(below, f"{uuid.uuid4().hex}.parquet")
     faults.point("files.write")
     # Dictionaries cost five times the writing, and pay for repeated texts only.
-    pq.write_table(
+    places.write_parquet(
         table,
-        folder / path,
+        os.path.join(folder, path),
         compression="snappy",
         use_dictionary=[leaf for name in table.column_names for leaf in _repeating(table[name], name)],
         store_schema=False,

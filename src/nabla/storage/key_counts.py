@@ -23,10 +23,9 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.ipc as ipc
-import pyarrow.parquet as pq
 import pyarrow.types as kinds
 
-from nabla.storage import bags, reading
+from nabla.storage import bags, places, reading
 from nabla.storage.changes import Change, between
 from nabla.storage.table import Snapshot, StoredTable
 
@@ -80,7 +79,7 @@ class KeyCounts:
         if version not in self.later:
             known = max((v for v in self.later if v < version), default=self.version)
             change = between(self.table, known, version) if known < version else None
-            if change is None or change.added or change.removed:
+            if change is None or change.added or change.removed or change.captured:
                 return None
             self.later[version] = _added(self.later.get(known, {}), change, self.column)
             while len(self.later) > REMEMBERED:
@@ -91,7 +90,7 @@ class KeyCounts:
 def _added(difference: dict[int, int], change: Change, column: str) -> dict[int, int]:
     summed = dict(difference)
     for file in change.recorded:
-        rows = pq.read_table(os.path.join(change.new.folder, file.path), columns=[column, bags.N])
+        rows = places.read_parquet(os.path.join(change.new.folder, file.path), [column, bags.N])
         for key, n in zip(whole(rows.column(0)).to_pylist(), rows.column(1).to_pylist(), strict=True):
             summed[key] = summed.get(key, 0) + n
     return summed
@@ -99,12 +98,14 @@ def _added(difference: dict[int, int], change: Change, column: str) -> dict[int,
 
 def key_counts(table: StoredTable, column: str, version: int) -> KeyCounts | None:
     """The counts from which those of a version follow, if any were made."""
-    usable = [v for v in _versions(table, column) if v <= version]
+    usable = [v for v in _versions(table, column) if v <= version] if not places.is_url(table.folder) else []
     return _load(table.folder, column, max(usable)) if usable else None
 
 
 def make_key_counts(table: StoredTable, column: str, snapshot: Snapshot) -> None:
-    """Count the keys of a version."""
+    """Count the keys of a version. Counts are mapped into memory, which takes a file of this machine."""
+    if places.is_url(table.folder):
+        return
     values = pc.value_counts(whole(reading.read(snapshot, [column])[column].drop_null()))
     keys, counts = (values.field(name).cast(pa.int64()) for name in ("values", "counts"))
     rows = pa.table({"key": keys, "count": counts}).sort_by("key").combine_chunks()

@@ -18,13 +18,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from deltalake import Schema
 
 from nabla.errors import Conflict, NablaError
-from nabla.storage import deltalog, faults, files, reading
+from nabla.storage import deltalog, faults, files, places, reading
 from nabla.storage.catalog import FORMAT, SCHEMA, Entry, LakeState, Part, Pending, from_table, to_table
 from nabla.storage.deltalog import corrupt, no_version
+from nabla.storage.places import Place
 from nabla.storage.prepared import PreparedTable
 from nabla.storage.table import StoredTable
 
@@ -50,9 +50,9 @@ class Record:
 class LakeLog:
     """The log of the lake in a folder. Safe to share between threads; other processes may use the same lake."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: Place) -> None:
         """Use `open` or `create`."""
-        self.path = os.path.abspath(path)
+        self.path = places.named(path)
         self._log = StoredTable(os.path.join(self.path, LOG))
         self._lock = threading.RLock()
         self._state: LakeState | None = None
@@ -60,29 +60,29 @@ class LakeLog:
         self._tables: dict[str, StoredTable] = {}
 
     @staticmethod
-    def exists(path: str | os.PathLike[str]) -> bool:
+    def exists(path: Place) -> bool:
         """Whether there is a lake, however damaged."""
         return deltalog.is_delta(os.path.join(path, LOG))
 
     @classmethod
-    def create(cls, path: str | os.PathLike[str]) -> LakeLog:
+    def create(cls, path: Place) -> LakeLog:
         """Make an empty lake in a new or empty folder; open it where somebody else was faster."""
         log = cls(path)
         if not cls.exists(path):
             _check_vacant(log.path)
-            os.makedirs(os.path.join(log.path, TABLES), exist_ok=True)
-            os.makedirs(os.path.join(log.path, STAGING), exist_ok=True)
+            places.make_folder(os.path.join(log.path, TABLES))
+            places.make_folder(os.path.join(log.path, STAGING))
             file = _write_catalog(log._log.folder, {})
             schema_json = Schema.from_arrow(SCHEMA).to_json()
             faults.point("lake.create")
             try:
                 StoredTable.create(log._log.folder, schema_json, [file], _metadata("create", _new_transaction(), {}))
             except Conflict:
-                os.remove(os.path.join(log._log.folder, file.path))
+                places.remove(os.path.join(log._log.folder, file.path))
         return cls.open(path)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> LakeLog:
+    def open(cls, path: Place) -> LakeLog:
         """Open a lake and complete what a killed process left half done.
 
         NABLA_NOT_A_LAKE, NABLA_FORMAT (made by a newer Nabla) or NABLA_CORRUPT where that is not possible.
@@ -148,7 +148,8 @@ class LakeLog:
 
     def folder(self, part: Part | str) -> str:
         """The absolute path of a part."""
-        return os.path.join(self.path, part if isinstance(part, str) else part.path)
+        path = part if isinstance(part, str) else part.path
+        return path if places.is_absolute(path) else os.path.join(self.path, path)
 
     def table(self, part: Part | str) -> StoredTable:
         """The Delta table of a part, the same object every time; with what is promised but not made yet, if anything is."""
@@ -176,8 +177,8 @@ class LakeLog:
         _check_format(commit.metadata.get("format"), self.path)
         path = os.path.join(self._log.folder, commit.adds[0])
         try:
-            table = pq.read_table(path, partitioning=None)
-            file = files.DataFile(commit.adds[0], table.num_rows, os.path.getsize(path))
+            table = places.read_parquet(path)
+            file = files.DataFile(commit.adds[0], table.num_rows, places.size(path))
             return LakeState(version, from_table(reading.conform(table, SCHEMA), self.path), file)
         except FileNotFoundError as error:
             if version < latest:
@@ -193,7 +194,7 @@ class LakeLog:
         try:
             version = self._log.commit([file], [base.file], metadata, base.version)
         except Conflict:
-            os.remove(os.path.join(self._log.folder, file.path))
+            places.remove(os.path.join(self._log.folder, file.path))
             raise
         faults.point("lake.committed")
         return self._settle(LakeState(version, entries, file))
@@ -218,7 +219,7 @@ class LakeLog:
 
     def _is_away(self, part: Part) -> bool:
         """Whether a promise cannot be kept now."""
-        return part.pending is not None and not os.path.isdir(self.folder(part))
+        return part.pending is not None and not places.is_folder(self.folder(part))
 
     def _keep_promise(self, part: Part, pending: Pending, lake_version: int) -> None:
         table = self.table(part.path)
@@ -242,16 +243,17 @@ class LakeLog:
                 if part.pending is not None and latest != part.version - 1:
                     raise _foreign_write(folder, latest)
                 for file in part.pending.adds if part.pending else ():
-                    if not os.path.exists(os.path.join(folder, file.path)):
+                    if not places.exists(os.path.join(folder, file.path)):
                         raise _vacuumed_too_early(folder, file.path)
 
 
 def _write_catalog(folder: str, entries: Mapping[str, Entry]) -> files.DataFile:
     path = f"{uuid.uuid4().hex}.parquet"
-    os.makedirs(folder, exist_ok=True)
+    places.make_folder(folder)
     table = to_table(entries)
-    pq.write_table(table, os.path.join(folder, path), compression="zstd", use_dictionary=False, write_statistics=False)
-    return files.DataFile(path, table.num_rows, os.path.getsize(os.path.join(folder, path)))
+    whole = os.path.join(folder, path)
+    places.write_parquet(table, whole, compression="zstd", use_dictionary=False, write_statistics=False)
+    return files.DataFile(path, table.num_rows, places.size(whole))
 
 
 def _metadata(operation: str, transaction: str, objects: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -269,12 +271,12 @@ def _new_transaction() -> str:
 
 
 def _check_vacant(path: str) -> None:
-    if not os.path.exists(path):
+    if not places.exists(path):
         return
     tables = os.path.join(path, TABLES)
-    if not os.path.isdir(path) or set(os.listdir(path)) - {"_nabla", TABLES}:
+    if not places.is_folder(path) or set(places.names(path)) - {"_nabla", TABLES}:
         raise _not_a_lake(path)
-    if os.path.exists(tables) and os.listdir(tables):
+    if places.exists(tables) and places.names(tables):
         raise _not_a_lake(path)  # a lake that died at birth has no tables
 
 
@@ -297,7 +299,7 @@ def _check_unchanged(expected: LakeState, base: LakeState, names: Collection[str
 def _not_a_lake(path: str) -> NablaError:
     return NablaError(
         "NABLA_NOT_A_LAKE",
-        "this folder is not a Nabla lake" if os.path.exists(path) else "there is no such folder",
+        "this folder is not a Nabla lake" if places.exists(path) else "there is no such folder",
         place=path,
         remedy="Choose a new or empty folder.",
     )

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+from nabla.storage import places
 from nabla.storage.catalog import Entry, Part, Pending
 from nabla.storage.changes import KEY
 from nabla.storage.deltalog import Commit
@@ -67,7 +68,7 @@ def discard(entry: Entry, folder_of: Mapping[str, str]) -> None:
     for name, part in entry.parts.items():
         for path in _written(part):
             with contextlib.suppress(FileNotFoundError):
-                os.remove(os.path.join(folder_of[name], path))
+                places.remove(os.path.join(folder_of[name], path))
 
 
 def _written(part: Part) -> Iterator[str]:

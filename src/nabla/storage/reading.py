@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from nabla.storage import places
 from nabla.storage.files import DataFile
 from nabla.storage.table import Snapshot
 
@@ -14,7 +14,7 @@ from nabla.storage.table import Snapshot
 def read_file(snapshot: Snapshot, file: DataFile, columns: Sequence[str] | None = None) -> pa.Table:
     """The rows of one file, with the table's types; a column that the file is older than is NULL."""
     wanted = snapshot.schema if columns is None else pa.schema([snapshot.schema.field(name) for name in columns])
-    with pq.ParquetFile(snapshot.path(file)) as parquet:
+    with places.parquet_file(snapshot.path(file)) as parquet:
         present = set(parquet.schema_arrow.names)
         stored = [name for name in (snapshot.stored[field.name] for field in wanted) if name in present]
         held = parquet.read(columns=stored)

@@ -14,14 +14,14 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
 from deltalake.exceptions import CommitFailedError, DeltaError, DeltaProtocolError
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 
 from nabla.errors import Conflict, NablaError
-from nabla.storage import deltalog, schemas, statistics
+from nabla.storage import deltalog, places, schemas, statistics
 from nabla.storage.files import DataFile
+from nabla.storage.places import Place
 
 _CACHED = 8
 _TRUE = pa.scalar(True, pa.bool_())
@@ -63,7 +63,7 @@ class Snapshot:
 
     def path(self, file: DataFile) -> str:
         """The absolute path of a file."""
-        return os.path.join(self.folder, file.path)
+        return file.path if places.is_absolute(file.path) else os.path.join(self.folder, file.path)
 
     @property
     def rows(self) -> int:
@@ -77,9 +77,9 @@ class Snapshot:
 class StoredTable:
     """The Delta table in a folder, whoever writes it. Safe to share between threads."""
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
+    def __init__(self, folder: Place) -> None:
         """Looks at nothing yet. NABLA_PATH for a folder that cannot hold a table whatever is in it."""
-        self.folder = os.path.abspath(folder)
+        self.folder = places.named(folder)
         if re.search("%[0-9A-Fa-f]{2}", self.folder):  # deltalake writes such a path, and then reads another one
             raise NablaError("NABLA_PATH", "a folder's name contains a % code", place=self.folder, remedy="Rename it.")
         self._lock = threading.RLock()
@@ -91,7 +91,7 @@ class StoredTable:
     @classmethod
     def create(
         cls,
-        folder: str | os.PathLike[str],
+        folder: Place,
         schema_json: str,
         adds: Sequence[DataFile] = (),
         metadata: Mapping[str, Any] | None = None,
@@ -99,7 +99,7 @@ class StoredTable:
         """Make a table, with files that are already in its folder as its version 0. Conflict where there is one."""
         table = cls(folder)
         schema = schemas.storable(schema_json)
-        os.makedirs(table.folder, exist_ok=True)
+        places.make_folder(table.folder)
         try:
             create_table_with_add_actions(
                 table.folder,
@@ -267,7 +267,7 @@ def _files(folder: str, handle: DeltaTable, schema: pa.Schema, logical: Mapping[
     for i, (encoded, size, rows) in enumerate(zip(*columns, strict=True)):
         path = deltalog.decoded(encoded)
         if rows is None:  # a writer that records no statistics
-            rows = pq.read_metadata(os.path.join(folder, path)).num_rows
+            rows = places.parquet_footer(os.path.join(folder, path)).num_rows
         keep = _filled(hidden.get(path), rows)
         files.append(
             DataFile(
@@ -288,7 +288,7 @@ def _deletion_vectors(folder: str, handle: DeltaTable) -> dict[str, pa.BooleanAr
     if "deletionVectors" not in (handle.protocol().reader_features or ()):
         return {}
     table = pa.table(handle.deletion_vectors())
-    real = os.path.realpath(folder)
+    real = os.path.realpath(deltalog.decoded(folder))
     paths = (os.path.relpath(os.path.realpath(deltalog.decoded(url)), real) for url in table["filepath"].to_pylist())
     return {path: mask.values for path, mask in zip(paths, table["selection_vector"], strict=True)}
 
@@ -301,7 +301,7 @@ def _filled(keep: pa.BooleanArray | None, rows: int) -> pa.BooleanArray | None:
 
 
 def _check_files(snapshot: Snapshot, *, newest: bool) -> None:
-    missing = next((path for path in snapshot.paths if not os.path.exists(path)), None)
+    missing = next((path for path in snapshot.paths if not places.exists(path)), None)
     if missing is not None:
         raise _missing(snapshot.folder, snapshot.version, missing, newest=newest)
 
