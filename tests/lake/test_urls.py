@@ -14,6 +14,8 @@ from pyspark.sql import SparkSession
 import nabla
 from nabla.lake import Lake
 
+pytestmark = pytest.mark.spark
+
 
 @pytest.fixture
 def lake(tmp_path: Path, spark: SparkSession) -> Lake:

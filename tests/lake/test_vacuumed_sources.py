@@ -11,6 +11,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from nabla.lake import Lake
 
+pytestmark = pytest.mark.spark
+
 VIEWS = {
     "joined": "SELECT l.id, l.item, o.customer FROM lines l JOIN orders o ON l.id = o.id",
     "lonely": "SELECT * FROM orders o WHERE NOT EXISTS (SELECT 1 FROM lines l WHERE l.id = o.id)",
