@@ -61,3 +61,9 @@ def test_rows_arrive_from_any_chunks(workspace: Workspace, sizes: tuple[int, ...
 def test_slices_arrive_without_what_they_were_cut_from(workspace: Workspace) -> None:
     table = pa.table({"n": pa.array(range(100), pa.int64()), "t": [str(i) for i in range(100)]}).slice(40, 3)
     assert held(workspace, table, types.parse("n BIGINT, t STRING")) == [(40, "40"), (41, "41"), (42, "42")]
+
+
+def test_the_users_session_stays_the_active_one(spark: SparkSession, workspace: Workspace) -> None:
+    active = SparkSession.getActiveSession()
+    held(workspace, pa.table({"n": pa.array([1], pa.int64())}), types.parse("n BIGINT"))
+    assert SparkSession.getActiveSession() is active

@@ -58,7 +58,9 @@ def tpch(
     scale: Annotated[float, typer.Option(help="TPC-H scale factor.")] = 1.0,
     change: Annotated[str, typer.Option(help="Changed orders in percent; several as 0.01,0.1,1.")] = "0.1",
     views: Annotated[str, typer.Option(help="all, or query numbers such as 1,3,6.")] = "all",
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds for each size and mode; medians are shown.")] = 3,
+    rounds: Annotated[
+        int, typer.Option(min=0, help="Rounds for each size and mode; medians are shown. 0 shows what --results has.")
+    ] = 3,
     modes: Annotated[str, typer.Option(help="auto, incremental, or both as auto,incremental.")] = "auto",
     kind: Annotated[
         str, typer.Option(help="Changes: mixed, insert or delete (orders with lines), parties; several with commas.")
@@ -101,7 +103,7 @@ def tpch(
     )
     with _scratch() as folder:
         measured = Records(Measurement, results)
-        for one in tpch_run.run(workload, data, lake or folder / "tpch", _say):
+        for one in tpch_run.run(workload, data, lake or folder / "tpch", _say) if rounds else ():
             measured.add(one)
     out().print(report.tables(measured.all), markup=False, highlight=False)
     if plot is not None:
@@ -119,7 +121,9 @@ def nested(
     views: Annotated[
         str, typer.Option(help="all, or some of selection_1, selection_2, selection_3, join_1, join_2, join_23.")
     ] = "all",
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds for each size; medians are shown.")] = 3,
+    rounds: Annotated[
+        int, typer.Option(min=0, help="Rounds for each size; medians are shown. 0 shows what --results has.")
+    ] = 3,
     operands: Annotated[
         str, typer.Option(help="What is updated: left, right (what joins join), or both.")
     ] = "left,right",
@@ -156,7 +160,7 @@ def nested(
     with _scratch() as folder:
         timed = Records(nested_run.Timed, results)
         first = nested_run.next_round(timed.all)
-        for one in nested_run.run(workload, lake or folder / "university", _say, first):
+        for one in nested_run.run(workload, lake or folder / "university", _say, first) if rounds else ():
             timed.add(one)
     out().print(nested_limits.tables(timed.all), markup=False, highlight=False)
     if plot is not None:

@@ -81,6 +81,11 @@ def read_parquet(session: SparkSession, paths: Sequence[str], schema: StructType
     return reader.parquet(*paths)
 
 
+def _values(session: SparkSession, rows: pa.Table, schema: StructType) -> DataFrame:
+    """What `createDataFrame` comes to, which would make the session the active one: that is the user's to be."""
+    return session._create_from_arrow_table(rows, schema, "UTC", False, False, FEW_ROWS)
+
+
 @dataclass(frozen=True)
 class Sessions:
     """Workspaces for each size of query: `shared` keeps stored tables registered between refreshes, `workspace` all else."""
@@ -140,7 +145,7 @@ class Workspace:
         if table.num_rows <= FEW_ROWS and all(_PLAIN.fullmatch(f.dataType.simpleString()) for f in schema.fields):
             # One chunk: PySpark leaves out all that follows a chunk without rows.
             rows = types.conform(table, schema).combine_chunks()
-            return self.session.createDataFrame(rows, schema) if rows.num_rows else empty(self.session, schema)
+            return _values(self.session, rows, schema) if rows.num_rows else empty(self.session, schema)
         return read_parquet(self.session, [self.store(table, schema)], schema)
 
     def store(self, table: pa.Table, schema: StructType) -> str:
