@@ -70,3 +70,9 @@ def test_the_views_fit_the_relations() -> None:
     found = {e.name: schema_of(e.view, sources).text for e in EXPERIMENTS}
     assert found["selection_3"] == "{Name, Subjs*: {sjName, Year, Marks*: {testName, Mark}}, Addrs*: {Addr}}"
     assert found["join_23"].startswith("{Name, Subjs*: {sjName, Year, Marks*: {testName, Mark, Descs*: {Description}}}")
+
+
+def test_what_a_broken_run_left_unfinished_is_left_out() -> None:
+    timed = [*measured("join_1", {20: 0.5, 40: 0.8}), Timed("join_1", "left", 60, 9, "mtn", 1.0)]
+    assert str(curves(timed, "left")["join_1"].limit) == "> 40"
+    assert not curves([Timed("join_2", "right", 60, 0, "mtn", 1.0)], "right")

@@ -36,7 +36,15 @@ class Curves:
 
     @property
     def sizes(self) -> tuple[float, ...]:
-        return tuple(sorted({t.size for t in self.timed}))
+        """Those of which there is something to compare: a run may have been broken off."""
+        return tuple(size for size in sorted({t.size for t in self.timed}) if self._rounds(size))
+
+    def _rounds(self, size: float) -> set[int]:
+        """The rounds in which a view was both maintained and recomputed."""
+        maintained, recomputed = (
+            {t.round for t in self.timed if (t.kind, t.size) == (k, size)} for k in ("mtn", "rec")
+        )
+        return maintained & recomputed
 
     def seconds(self, kind: Kind, size: float) -> float | None:
         """The median of all rounds."""
@@ -50,8 +58,7 @@ class Curves:
 
     def ratio(self, size: float) -> float:
         """The median over rounds of what maintaining took in a round over what recomputing took in the same."""
-        rounds = {t.round for t in self.timed if t.size == size}
-        return statistics.median(self._mean("mtn", size, n) / self._mean("rec", size, n) for n in rounds)
+        return statistics.median(self._mean("mtn", size, n) / self._mean("rec", size, n) for n in self._rounds(size))
 
     def _mean(self, kind: Kind, size: float, number: int) -> float:
         return statistics.mean(t.seconds for t in self.timed if (t.kind, t.size, t.round) == (kind, size, number))
@@ -75,8 +82,9 @@ def curves(timed: Sequence[Timed], operand: Operand) -> dict[str, Curves]:
     for experiment in EXPERIMENTS:
         own = tuple(t for t in timed if t.view == experiment.name and t.operand == operand and t.kind != "cre")
         creations = [t.seconds for t in timed if t.view == experiment.name and t.kind == "cre"]
-        if own:
-            found[experiment.name] = Curves(experiment.name, operand, own, statistics.median(creations))
+        measured = Curves(experiment.name, operand, own, statistics.median(creations or [1.0]))
+        if measured.sizes:
+            found[experiment.name] = measured
     return found
 
 
