@@ -179,14 +179,17 @@ def small(as_json: JsonOption = False, debug: DebugOption = False) -> None:
     """Fixed costs: the smallest refresh, and many small views in layers, over one Spark write of ten rows."""
     from nabla.bench.layers import layered_views
     from nabla.bench.smallest import smallest_refresh
+    from nabla.bench.tiny_query import tiny_query
 
     with _scratch() as folder:
+        tiny = tiny_query(folder)
+        _say(str(tiny))
         smallest = smallest_refresh(folder)
         _say(str(smallest))
         layers = layered_views(folder)
         _say(str(layers))
     if as_json:
-        print(json.dumps({"smallest": asdict(smallest), "layers": asdict(layers)}))  # noqa: T201
+        print(json.dumps({"tiny": asdict(tiny), "smallest": asdict(smallest), "layers": asdict(layers)}))  # noqa: T201
 
 
 @app.command()
