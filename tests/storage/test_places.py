@@ -51,14 +51,15 @@ def test_what_is_missing_is_not_there(home: str) -> None:
     assert not places.is_folder(f"{home}/nothing")
     assert places.parquet_files(f"{home}/nothing") == []
     places.remove_folder(f"{home}/nothing")
-    for look in (places.names, places.remove, places.modified, places.read_text, places.parquet_footer):
+    for look in (places.names, places.remove, places.modified, places.open_text, places.parquet_footer):
         with pytest.raises(FileNotFoundError):
             look(f"{home}/nothing")
 
 
 def test_texts_are_read(home: str, tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('{"name": "Ὅμηρος"}\n', encoding="utf-8")
-    assert places.read_text(f"{home}/a.json") == '{"name": "Ὅμηρος"}\n'
+    with places.open_text(f"{home}/a.json") as file:
+        assert file.read() == '{"name": "Ὅμηρος"}\n'
 
 
 def test_names_are_absolute() -> None:

@@ -82,9 +82,10 @@ def curves(timed: Sequence[Timed], operand: Operand) -> dict[str, Curves]:
     for experiment in EXPERIMENTS:
         own = tuple(t for t in timed if t.view == experiment.name and t.operand == operand and t.kind != "cre")
         creations = [t.seconds for t in timed if t.view == experiment.name and t.kind == "cre"]
-        measured = Curves(experiment.name, operand, own, statistics.median(creations or [1.0]))
-        if measured.sizes:
-            found[experiment.name] = measured
+        if own and creations:
+            measured = Curves(experiment.name, operand, own, statistics.median(creations))
+            if measured.sizes:
+                found[experiment.name] = measured
     return found
 
 

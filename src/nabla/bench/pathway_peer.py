@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from nabla.bench.measure import Measurement, Round
+from nabla.bench.measure import Measurement
 from nabla.bench.peers import Changes, Peer, check
 from nabla.errors import NablaError
 from nabla.lake import Lake
@@ -66,12 +66,12 @@ class Pathway(Peer):
                 pathway.io.subscribe(made, on_change=self._changed(view))
         for table in self.queues:
             rounds = tables[table].reduce(at=pathway.reducers.max(pathway.this._round))
-            pathway.io.subscribe(rounds, on_change=self._reached(table), on_time_end=lambda _: None)
+            pathway.io.subscribe(rounds, on_change=self._reached(table))
         run = {"monitoring_level": pathway.MonitoringLevel.NONE}
         threading.Thread(target=lambda: pathway.run(**run), daemon=True).start()
         self._hand_over({table: [] for table in self.queues})
 
-    def follow(self, now: Round, found: Mapping[str, Measurement]) -> Iterator[Measurement]:
+    def follow(self, found: Mapping[str, Measurement]) -> Iterator[Measurement]:
         rows = {t: self._rows(t, columns) for t, columns in (("lineitem", _LINES), ("orders", _ORDERS))}
         begun = time.perf_counter()
         self._hand_over(rows)

@@ -15,7 +15,7 @@ from pathlib import Path
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import DataFrame
 
-from nabla.bench.measure import Measurement, Round
+from nabla.bench.measure import Measurement
 from nabla.lake import Lake
 
 
@@ -28,7 +28,7 @@ class Peer(ABC):
     def __init__(self, lake: Lake, views: Mapping[str, str], folder: Path) -> None: ...
 
     @abstractmethod
-    def follow(self, now: Round, found: Mapping[str, Measurement]) -> Iterator[Measurement]:
+    def follow(self, found: Mapping[str, Measurement]) -> Iterator[Measurement]:
         """Brings its views up to date, and says what that took; `found` is what Nabla took, by view."""
 
 
@@ -131,7 +131,7 @@ class MergePipeline(Peer):
             write_deltalake(path, rows.toArrow(), mode="overwrite")
         self.changes = Changes(lake)
 
-    def follow(self, now: Round, found: Mapping[str, Measurement]) -> Iterator[Measurement]:
+    def follow(self, found: Mapping[str, Measurement]) -> Iterator[Measurement]:
         for view, path in self.folders.items():
             begun = time.perf_counter()
             for table in ("orders", "lineitem"):

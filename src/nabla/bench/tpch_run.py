@@ -54,7 +54,7 @@ def run(workload: Workload, data: Path, folder: Path, say: Say) -> Iterator[Meas
             found[one.view] = one
             yield one
         for peer in peers:
-            yield from peer.follow(now, found)
+            yield from peer.follow(found)
         if workload.verify:
             lake.verify(*views)
             say("verified: every view equals its query")

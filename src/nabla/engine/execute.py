@@ -33,6 +33,7 @@ from nabla.engine.merge import finished, merged
 from nabla.engine.relations import Relations
 from nabla.engine.replacing import replaced
 from nabla.engine.results import Result, Rows, hidden_schema
+from nabla.engine.sources import consolidated
 from nabla.planner.choose import TINY_TABLES
 from nabla.planner.steps import Build, Finish, Iterate, Plan, Produce, Recompute, Replace, Settle, Size, Step, Touch
 from nabla.storage.bags import N, consolidate, counted
@@ -220,8 +221,8 @@ class Execution:
             change = kept.select([*value_names, "_n"]).rename_columns([*self.schema.names, "_n"])
             return self._held(state, hidden), self._held(consolidate(change), self.schema)
         frame = rows.frame(self.workspace)
-        state_frame = _consolidated(frame, state_names)
-        change_frame = _consolidated(frame.where("keep"), value_names).toDF(*self.schema.names, "_n")
+        state_frame = consolidated(frame, state_names)
+        change_frame = consolidated(frame.where("keep"), value_names).toDF(*self.schema.names, "_n")
         return self._written(state_frame, hidden), self._written(change_frame, self.schema)
 
     def _build(self, step: Build) -> None:
@@ -405,11 +406,6 @@ def _guarded(value: Expr, keep: Expr) -> Expr:
     if value.column is not None:
         return value
     return Expr(f"CASE WHEN {keep.sql} THEN {value.sql} END", value.type)
-
-
-def _consolidated(frame: DataFrame, names: Sequence[str]) -> DataFrame:
-    grouped = frame.groupBy(*[quote(n) for n in names]) if names else frame.groupBy()
-    return grouped.agg({"_n": "sum"}).withColumnRenamed("sum(_n)", "_n").where("_n <> 0")
 
 
 def _cast(frame: DataFrame, schema: StructType) -> DataFrame:

@@ -44,7 +44,7 @@ def change_frame(workspace: Workspace, change: Change, names: Sequence[str]) -> 
         union = union.unionAll(part)
     if change.added and change.removed:
         # Files that were rewritten hold mostly the same rows: what is in both is no change.
-        union = _consolidated(union)
+        union = consolidated(union, schema.names)
     return _renamed(union, [*names, N])
 
 
@@ -52,7 +52,7 @@ def past_frame(workspace: Workspace, change: Change, names: Sequence[str]) -> Da
     """The rows of an old version that cannot be read any more: those of the new one, less the change."""
     now = _weighted(snapshot_frame(workspace, change.new, names), 1)
     undone = change_frame(workspace, change, names).selectExpr(*map(quote, names), f"-{N} AS {N}")
-    rows = _consolidated(now.unionAll(undone))
+    rows = consolidated(now.unionAll(undone), names)
     copies = f"explode(array_repeat(true, CAST({N} AS INT))) AS {N}"
     return rows.selectExpr(*map(quote, names), copies).drop(N)
 
@@ -75,8 +75,8 @@ def _captured_frame(workspace: Workspace, change: Change) -> DataFrame:
     return rows.withColumn(N, F.when(gained, 1).otherwise(-1).cast("bigint")).drop(CHANGE_TYPE)
 
 
-def _consolidated(frame: DataFrame) -> DataFrame:
-    names = [name for name in frame.columns if name != N]
+def consolidated(frame: DataFrame, names: Sequence[str]) -> DataFrame:
+    """The different rows of some columns, with the sums of their weights, where these are not 0."""
     return frame.groupBy(*map(quote, names)).agg({N: "sum"}).toDF(*names, N).where(f"{N} <> 0")
 
 

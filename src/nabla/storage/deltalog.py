@@ -70,7 +70,8 @@ def read_commit(folder: Place, version: int) -> Commit | None:
     """What the commit of a version says, or None where its file is gone (the log was cleaned up)."""
     try:
         path = _commit_path(folder, version)
-        actions = [json.loads(line) for line in places.read_text(path).splitlines() if line.strip()]
+        with places.open_text(path) as lines:
+            actions = [json.loads(line) for line in lines if line.strip()]
         written = places.modified(path)
     except FileNotFoundError:
         return None
@@ -98,9 +99,10 @@ def _captured(action: Mapping[str, Any]) -> CaptureFile:
 def read_metadata(folder: Place, version: int) -> Mapping[str, Any]:
     """Nabla's section of a version's commit metadata; empty where there is none. Does not read the actions."""
     try:
-        for line in places.read_text(_commit_path(folder, version)).splitlines():
-            if line.startswith('{"commitInfo"'):
-                return json.loads(line)["commitInfo"].get(SECTION) or {}
+        with places.open_text(_commit_path(folder, version)) as lines:
+            for line in lines:
+                if line.startswith('{"commitInfo"'):
+                    return json.loads(line)["commitInfo"].get(SECTION) or {}
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:

@@ -7,12 +7,13 @@ something is in it, need not be made, and to move a file is to copy it.
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import re
 import shutil
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, TextIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -126,13 +127,12 @@ def move(source: Place, target: Place) -> None:
         os.rename(source, target)
 
 
-def read_text(place: Place) -> str:
+def open_text(place: Place) -> TextIO:
+    """A text to read, line by line."""
     if not is_url(place):
-        with open(place, encoding="utf-8") as file:
-            return file.read()
+        return open(place, encoding="utf-8")
     system, path = _at(place)
-    with system.open_input_stream(path) as stream:
-        return bytes(stream.read()).decode("utf-8")
+    return io.TextIOWrapper(system.open_input_stream(path), encoding="utf-8")
 
 
 def parquet_file(place: Place) -> pq.ParquetFile:
