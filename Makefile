@@ -59,9 +59,10 @@ bench: setup $(VENV)/.bench
 	$(BIN)/nabla bench rules
 	$(BIN)/nabla bench constraints
 
-docs: setup
+docs: setup $(VENV)/.bench
 	$(BIN)/python -m nabla.calculus.table > docs/operators.md
 	$(BIN)/python scripts/draw-explain
+	$(BIN)/nabla bench page docs
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

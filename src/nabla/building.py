@@ -16,7 +16,8 @@ from nabla.engine.frames import Sessions, Workspace, Workspaces
 from nabla.engine.relations import Relations, Source
 from nabla.engine.results import Result, Rows
 from nabla.engine.rounds import run_group, sized
-from nabla.planner.choose import SourceFacts, ViewFacts, choose
+from nabla.planner.choose import choose
+from nabla.planner.facts import SourceFacts, ViewFacts
 from nabla.planner.steps import Plan
 from nabla.results import ViewReport
 from nabla.sources import count_keys, current_source, snapshot_of
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 LOST = -1
 """The version of a source that was built again: whoever reads it must be recomputed."""
-REMEMBERED = 8
+REMEMBERED = 16
 """How many past refreshes of a view the planner learns from."""
 
 
@@ -126,6 +127,7 @@ def view_record(
         "changed_rows": sum(s.changed_rows for s in sources.values()) if report.mode != "full" else 0,
         "source_rows": sum(s.after.rows for s in sources.values()),
         "cold": cold,
+        "changed": sorted(name for name, s in sources.items() if s.changed_rows) if report.mode != "full" else [],
     }
     kept = [*facts.get("past", ()), measured]
     full = [p for p in kept if p["mode"] == "full"][-REMEMBERED:]

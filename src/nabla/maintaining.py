@@ -30,7 +30,8 @@ from nabla.engine.relations import Relations, Source
 from nabla.engine.results import Result, Rows
 from nabla.engine.rounds import sized
 from nabla.errors import NablaError
-from nabla.planner.choose import Measured, SourceFacts, ViewFacts, choose
+from nabla.planner.choose import choose
+from nabla.planner.facts import Measured, SourceFacts, ViewFacts
 from nabla.planner.steps import Mode, Plan
 from nabla.results import ViewReport
 from nabla.sources import current_source, snapshot_of
@@ -146,7 +147,7 @@ class Maintenance:
             found.append(SourceFacts(name, source.after.rows, changed, 0, moved, source.after.bytes, gone))
         if entry.definition["layout"] != view.layout:
             raise _other_layout(view)
-        past = tuple(Measured(**p) for p in entry.facts.get("past", ()))
+        past = tuple(Measured(**{**p, "changed": tuple(p.get("changed", ()))}) for p in entry.facts.get("past", ()))
         rows, cold = entry.facts.get("rows", 0), self.lake._cold(view.name)
         moved = self.clock_moved(view, entry)
         return ViewFacts(view.name, rows, tuple(found), past, view.obstacles, must_rebuild, cold, moved)

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def text_table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    cells = [[str(h) for h in headings], *([_cell(v) for v in row] for row in rows)]
+    cells = [[str(h) for h in headings], *([cell(v) for v in row] for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(headings))]
     lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in cells]
     return "\n".join([lines[0], "  ".join("─" * w for w in widths), *lines[1:]])
@@ -24,12 +24,12 @@ def text_table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> str
 def html_table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     head = "".join(f"<th style='text-align:left'>{escape(str(h))}</th>" for h in headings)
     body = "".join(
-        "<tr>" + "".join(f"<td style='text-align:left'>{escape(_cell(v))}</td>" for v in row) + "</tr>" for row in rows
+        "<tr>" + "".join(f"<td style='text-align:left'>{escape(cell(v))}</td>" for v in row) + "</tr>" for row in rows
     )
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _cell(value: object) -> str:
+def cell(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, float):
@@ -49,7 +49,7 @@ class _Record:
         return {k: v.isoformat() if isinstance(v, datetime) else v for k, v in asdict(self).items()}
 
     def __str__(self) -> str:
-        return ", ".join(f"{f.name}={_cell(getattr(self, f.name))}" for f in fields(self))
+        return ", ".join(f"{f.name}={cell(getattr(self, f.name))}" for f in fields(self))
 
 
 class _Table(Mapping[str, T], Generic[T]):

@@ -14,7 +14,7 @@ from pathlib import Path
 from nabla.engine.metrics import Work, work_of
 from nabla.lake import Lake
 from nabla.planner.steps import Mode
-from nabla.results import ViewReport, text_table
+from nabla.results import ViewReport
 
 BUILD = "build"
 """What was asked for where a view was created."""
@@ -63,13 +63,22 @@ class Round:
     scale: float
     change: float
     kind: str
-    asked: str
 
 
-def measure_round(lake: Lake, views: Mapping[str, str], now: Round, scratch: Path, mode: Mode) -> Iterator[Measurement]:
-    """Every view refreshed by itself and then recomputed by plain Spark."""
+Recomputed = dict[str, tuple[float, Work]]
+"""What plain Spark took, by view."""
+
+
+def measure_round(
+    lake: Lake, views: Mapping[str, str], now: Round, scratch: Path, mode: Mode, recomputed: Recomputed
+) -> Iterator[Measurement]:
+    """Every view refreshed by itself and then recomputed by plain Spark, unless that was done after such a change."""
     for name, sql in views.items():
-        yield _measurement(lake, now, lake.refresh(name, mode=mode)[name], sql, scratch)
+        report = lake.refresh(name, mode=mode)[name]
+        work = work_of(lake.spark, report.job_group)
+        if name not in recomputed:
+            recomputed[name] = recompute(lake, sql, scratch / name)
+        yield _measurement(now, mode, report, work, *recomputed[name])
     shutil.rmtree(scratch, ignore_errors=True)
 
 
@@ -77,30 +86,32 @@ def measure_builds(lake: Lake, views: Mapping[str, str], scale: float, scratch: 
     """Every view created, and its rows written by plain Spark before and after; the first of these is to warm up."""
     for name, sql in views.items():
         recompute(lake, sql, scratch / name)
-        yield _measurement(lake, Round(scale, 0, "none", BUILD), lake.create_view(name, sql), sql, scratch)
+        report = lake.create_view(name, sql)
+        work = work_of(lake.spark, report.job_group)
+        yield _measurement(Round(scale, 0, "none"), BUILD, report, work, *recompute(lake, sql, scratch / name))
     shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _measurement(lake: Lake, now: Round, report: ViewReport, sql: str, scratch: Path) -> Measurement:
-    work = work_of(lake.spark, report.job_group)
-    seconds, again = recompute(lake, sql, scratch / report.name)
+def _measurement(
+    now: Round, asked: str, report: ViewReport, work: Work, recompute_seconds: float, again: Work
+) -> Measurement:
     return Measurement(
-        now.scale,
-        report.name,
-        now.change,
-        now.kind,
-        now.asked,
-        report.mode,
-        report.seconds,
-        seconds,
-        work.jobs,
-        work.rows_read + report.looked_at,
-        again.rows_read,
-        work.bytes_read,
-        again.bytes_read,
-        work.bytes_written,
-        report.inserted,
-        report.deleted,
+        scale=now.scale,
+        view=report.name,
+        change=now.change,
+        kind=now.kind,
+        asked=asked,
+        mode=report.mode,
+        refresh_seconds=report.seconds,
+        recompute_seconds=recompute_seconds,
+        jobs=work.jobs,
+        rows_read=work.rows_read + report.looked_at,
+        recompute_rows_read=again.rows_read,
+        bytes_read=work.bytes_read,
+        recompute_bytes_read=again.bytes_read,
+        bytes_written=work.bytes_written,
+        inserted=report.inserted,
+        deleted=report.deleted,
     )
 
 
@@ -150,19 +161,3 @@ def _setting(m: Measurement) -> tuple[str, float, str, str, float]:
 
 def geometric_mean(values: Sequence[float]) -> float:
     return math.exp(sum(math.log(v) for v in values) / len(values))
-
-
-def table(summaries: Sequence[Summary]) -> str:
-    """One table for each size and kind of change and mode."""
-    headings = ("view", "mode", "refresh s", "recompute s", "ratio", "jobs", "rows read", "recompute reads")
-    texts = []
-    for setting in dict.fromkeys(s.setting for s in summaries):
-        mine = [s for s in summaries if s.setting == setting]
-        rows = [list(vars(s).values())[: len(headings)] for s in mine]
-        mean, worst = geometric_mean([s.ratio for s in mine]), min(mine, key=lambda s: s.ratio)
-        texts.append(
-            f"{setting}\n"
-            + text_table(headings, rows)
-            + f"\ngeometric mean of the ratios: {mean:.2f}, worst {worst.ratio:.2f} ({worst.view})"
-        )
-    return "\n\n".join(texts)

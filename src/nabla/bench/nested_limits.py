@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nabla.bench.nested_run import Kind, Operand, Timed
+from nabla.bench.section import Section
 from nabla.bench.university import EXPERIMENTS, Experiment
 from nabla.results import text_table
 
@@ -119,6 +120,21 @@ def _limits(title: str, operator: str, found: dict[str, Curves]) -> str:
         ("here", *(str(found[e.name].limit) if e.name in found else "" for e in own)),
     ]
     return f"{title}\n{text_table(('level', *(_level(e) for e in own)), rows)}"
+
+
+def limits(timed: Sequence[Timed]) -> Section:
+    """All views, the paper's limits and ours, and how maintaining compares at every size."""
+    left = curves(timed, "left")
+    sizes = sorted({size for found in left.values() for size in found.sizes})
+    rows: list[tuple[object, ...]] = []
+    for e in EXPERIMENTS:
+        if e.name in left:
+            found = left[e.name]
+            ratios = (found.ratio(size) if size in found.sizes else None for size in sizes)
+            view = f"{e.operator} on level {_level(e)}"
+            rows.append((view, f"{e.paper:g} %", f"{found.limit} %", f"{found.creation:.1f}", *ratios))
+    headings = ("view", "limit in the paper", "limit here", "creation s", *(f"mtn / rec at {size:g} %" for size in sizes))
+    return Section("Maintenance limits, updates of the left operand", headings, rows)
 
 
 def _level(experiment: Experiment) -> str:

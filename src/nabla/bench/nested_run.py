@@ -80,7 +80,6 @@ def _build(university: University, workload: Workload, say: Say) -> None:
     lake = university.lake
     if not lake.status():
         say(f"building the university database with {workload.students} students")
-        university.build()
     elif lake.status()["stud"].rows != workload.students:
         raise NablaError(
             "NABLA_BENCH",
@@ -88,6 +87,7 @@ def _build(university: University, workload: Workload, say: Say) -> None:
             place=lake.path,
             remedy="Name another folder with --lake, or remove this one.",
         )
+    university.build({"stud", "lect"} | {experiment.right for experiment in workload.experiments if experiment.right})
     for experiment in workload.experiments:
         if experiment.name not in lake.status():
             report = lake.create_view(experiment.name, experiment.view)

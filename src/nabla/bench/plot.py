@@ -1,8 +1,8 @@
-"""Curves of what was measured: cost against the size of the change."""
+"""Curves of what was measured: cost against the size of the change, and against that of the tables."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,25 +12,74 @@ from nabla.bench.nested_run import Kind
 from nabla.bench.university import EXPERIMENTS
 from nabla.errors import NablaError
 
+_SCALES = ("#1f77b4", "#2ca02c", "#9467bd", "#ff7f0e")
 _COLOURS: Mapping[Kind, str] = {"rec": "#d62728", "inc": "#2ca02c", "mtn": "#1f77b4"}
 
 
-def draw(summaries: Sequence[Summary], path: Path, title: str) -> None:
+def draw_change(summaries: Sequence[Summary], path: Path) -> None:
     """The ratio of refresh to recompute against the size of the change; where a curve crosses one, recomputing wins."""
+    shown = [s for s in summaries if s.mode != "skip"]
+    scales = sorted({s.scale for s in shown})
     figure = _figure(8, 5)
     axes = figure.subplots()
-    changes = sorted({s.change for s in summaries})
-    for view in dict.fromkeys(s.view for s in summaries):
-        mine = sorted((s.change, 1 / s.ratio) for s in summaries if s.view == view)
-        axes.plot(*zip(*mine, strict=True), color="0.75", linewidth=0.8)
-    means = [geometric_mean([1 / s.ratio for s in summaries if s.change == c]) for c in changes]
-    axes.plot(changes, means, color="#1f77b4", linewidth=2.5, marker="o", label="geometric mean of all views")
+    for scale, colour in zip(scales, _SCALES * len(scales), strict=False):
+        curves = _by_view((s.view, s.change, 1 / s.ratio) for s in shown if s.scale == scale)
+        for curve in curves.values():
+            axes.plot(*zip(*sorted(curve.items()), strict=True), color=colour, alpha=0.25, linewidth=0.8)
+        means = _means(curves.values())
+        axes.plot(*zip(*means, strict=True), color=colour, linewidth=2.5, marker="o", label=f"scale {scale:g}, mean")
     axes.axhline(1, color="#d62728", linewidth=1, linestyle="--", label="recompute and write")
-    axes.set(xscale="log", yscale="log", title=title)
+    axes.set(xscale="log", yscale="log")
     axes.set_xlabel("changed orders, percent")
     axes.set_ylabel("refresh time over recompute time")
     axes.legend()
     figure.savefig(path)
+
+
+def draw_base(summaries: Sequence[Summary], path: Path) -> None:
+    """Seconds against the size of the tables, for the change that was measured at the most scales."""
+    shown = [s for s in summaries if s.mode != "skip" and s.kind == "mixed"]
+    figure = _figure(6, 4)
+    axes = figure.subplots()
+    scales_of: dict[float, set[float]] = {}
+    for s in shown:
+        scales_of.setdefault(round(s.scale * s.change, 9), set()).add(s.scale)
+    if scales_of:
+        size = max(scales_of, key=lambda one: len(scales_of[one]))
+        same = [s for s in shown if round(s.scale * s.change, 9) == size]
+        for what, colour, seconds in (
+            ("recompute and write", "#d62728", [(s.view, s.scale, s.recompute_seconds) for s in same]),
+            (
+                f"refresh after {round(15_000 * size):,} orders changed",
+                "#1f77b4",
+                [(s.view, s.scale, s.refresh_seconds) for s in same],
+            ),
+        ):
+            curves = _by_view(seconds)
+            for curve in curves.values():
+                axes.plot(*zip(*sorted(curve.items()), strict=True), color=colour, alpha=0.25, linewidth=0.8)
+            axes.plot(*zip(*_means(curves.values()), strict=True), color=colour, linewidth=2.5, marker="o", label=what)
+    axes.set(xscale="log", yscale="log")
+    axes.set_xlabel("TPC-H scale")
+    axes.set_ylabel("seconds")
+    axes.legend()
+    figure.savefig(path)
+
+
+def _by_view(points: Iterable[tuple[str, float, float]]) -> dict[str, dict[float, float]]:
+    curves: dict[str, dict[float, float]] = {}
+    for view, x, y in points:
+        curves.setdefault(view, {})[x] = y
+    return curves
+
+
+def _means(curves: Iterable[Mapping[float, float]]) -> list[tuple[float, float]]:
+    """Geometric means of what all curves have at a place."""
+    values: dict[float, list[float]] = {}
+    for curve in curves:
+        for x, y in curve.items():
+            values.setdefault(x, []).append(y)
+    return [(x, geometric_mean(values[x])) for x in sorted(values)]
 
 
 def draw_limits(found: Mapping[str, Curves], path: Path) -> None:

@@ -7,7 +7,7 @@ for each student, as `subjLect` in the paper's example 5.1. All data is a functi
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
@@ -128,14 +128,18 @@ class University:
     lake: Lake
     students: int
 
-    def build(self) -> None:
-        """All five relations."""
-        for name, columns in _ROWS.items():
+    def build(self, relations: Iterable[str]) -> None:
+        """Those of the relations that are not there."""
+        for name in sorted({*relations} - {*self.lake.status()}):
             with tempfile.TemporaryDirectory() as folder:  # to compute rows takes longer than to read them again
-                self._students(columns).write.parquet(f"{folder}/{name}")
+                self._all(name).write.parquet(f"{folder}/{name}")
                 self.lake.create_nested(name, SCHEMAS[name], self.lake.spark.read.parquet(f"{folder}/{name}"))
+
+    def _all(self, name: str) -> DataFrame:
+        if name != "lect":
+            return self._students(_ROWS[name])
         lecturer = ("concat('lecturer ', id) AS lcName", "CAST(60000 + 7 * id AS INT) AS Salary", "'' AS Speciality")
-        self.lake.create_nested("lect", SCHEMAS["lect"], self.lake.spark.range(500).selectExpr(*lecturer))
+        return self.lake.spark.range(500).selectExpr(*lecturer)
 
     def parts(self, table: str, share: float) -> DataFrame:
         """Parts of a share of the rows, scattered over the table. All keys are there: the paper's worst case."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 
 from nabla.algebra.expressions import Call, Column, Expr
 from nabla.calculus import rules as rules  # registers the laws
 from nabla.calculus.laws import LAWS, Law
 from nabla.calculus.methods import AFFECTED_GROUPS, CHANGE_TABLE, GROUPING, METHODS
 from nabla.calculus.partials import FUNCTIONS, Maintained, maintained
+from nabla.markdown import markdown_table
 
 _TYPES = {
     "integers": ("tinyint", "smallint", "int", "bigint"),
@@ -41,17 +41,9 @@ def page() -> str:
     return "\n".join([_INTRODUCTION, _operators(), "", _SOURCES, "## State", "", _methods(), "", _aggregates(), ""])
 
 
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
-
-
-def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return "\n".join([_row(headings), "|" + "---|" * len(headings), *map(_row, rows)])
-
-
 def _operators() -> str:
     headings = ("operator", "in SQL", "law", "from", "kept", "state")
-    return _table(headings, [_operator(law) for law in LAWS.values()])
+    return markdown_table(headings, [_operator(law) for law in LAWS.values()])
 
 
 def _operator(law: Law) -> tuple[str, ...]:
@@ -67,7 +59,7 @@ def _methods() -> str:
         (m.name, ", ".join(names[operator] for operator in m.operators), f"`{m.law}`", m.source, m.state)
         for m in METHODS
     ]
-    return _table(("kept by", "operators", "law with stored state", "from", "what is stored"), rows)
+    return markdown_table(("kept by", "operators", "law with stored state", "from", "what is stored"), rows)
 
 
 def _aggregates() -> str:
@@ -76,7 +68,7 @@ def _aggregates() -> str:
         "",
         f"An aggregate is kept by a {CHANGE_TABLE.name} if all its functions can be; otherwise by its {AFFECTED_GROUPS.name}.",
         "",
-        _table(
+        markdown_table(
             ("function", "of", "kept by", "stored for each group"), [row for f in FUNCTIONS for row in _function(f)]
         ),
         "",

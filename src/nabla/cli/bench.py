@@ -74,7 +74,9 @@ def tpch(
     ] = "",
     lake: LakeFolder = None,
     results: ResultsOption = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw cost against the size of the change, as SVG or PNG.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw cost against the size of the change and of the tables into this folder.")
+    ] = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
@@ -83,7 +85,7 @@ def tpch(
     from nabla.bench.measure import Measurement, summarize
     from nabla.bench.pathway_peer import Pathway
     from nabla.bench.peers import MergePipeline, Peer
-    from nabla.bench.plot import draw
+    from nabla.bench.plot import draw_base, draw_change
     from nabla.bench.records import Records
     from nabla.bench.tpch import Kind
     from nabla.planner.steps import Mode
@@ -107,8 +109,10 @@ def tpch(
             measured.add(one)
     out().print(report.tables(measured.all), markup=False, highlight=False)
     if plot is not None:
+        plot.mkdir(parents=True, exist_ok=True)
         shown = [s for s in summarize(measured.all) if s.asked == workload.modes[0]]
-        draw(shown, plot, f"TPC-H scale {scale:g}, {kind} changes, {place}")
+        draw_change(shown, plot / "tpch-change.svg")
+        draw_base(shown, plot / "tpch-base.svg")
     if as_json:
         print(report.to_json(measured.all))  # noqa: T201
 
@@ -231,3 +235,15 @@ def rules(
     _say(str(outcome))
     if as_json:
         print(json.dumps(outcome.to_json()))  # noqa: T201
+
+
+@app.command()
+@reporting
+def page(
+    docs: Annotated[Path, typer.Argument(help="The folder with performance.md and measurements/.")] = Path("docs"),
+    debug: DebugOption = False,
+) -> None:
+    """Write the measured parts of docs/performance.md and its figures from what docs/measurements has."""
+    from nabla.bench import page as made
+
+    made.make(docs)

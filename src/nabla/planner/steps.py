@@ -106,6 +106,8 @@ class Estimate:
 
     seconds: float
     because: str
+    measured: bool = False
+    """Whether a refresh like the one to come was measured."""
 
     def __str__(self) -> str:
         return f"{self.seconds:.2f} s ({self.because})"

@@ -1,0 +1,95 @@
+"""What the planner knows of a view and its sources when it chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nabla.algebra.clock import CLOCK
+from nabla.calculus.obstacles import Obstacle
+
+
+@dataclass(frozen=True)
+class SourceFacts:
+    """A source between the version that the view reflects and the current one."""
+
+    name: str
+    rows: int
+    inserted: int
+    deleted: int
+    moved: bool
+    bytes: int = 0
+    past_is_gone: bool = False
+
+    @property
+    def changed_bytes(self) -> float:
+        """What the changed rows may take: as much as others."""
+        return self.bytes * self.changed_rows / max(1, self.rows)
+
+    @property
+    def changed_rows(self) -> int:
+        return self.inserted + self.deleted
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A past refresh of this view; `cold` if it was the first of its kind in its process, when Spark is slow."""
+
+    mode: str
+    seconds: float
+    changed_rows: int
+    source_rows: int
+    cold: bool = False
+    changed: tuple[str, ...] = ()
+    """The sources that had changed, in order of their names: one may cost much more than another."""
+
+
+@dataclass(frozen=True)
+class ViewFacts:
+    name: str
+    rows: int
+    sources: tuple[SourceFacts, ...]
+    past: tuple[Measured, ...] = ()
+    obstacles: tuple[Obstacle, ...] = ()
+    must_rebuild: str = ""
+    cold: frozenset[str] = frozenset()
+    """The modes that this process has not yet refreshed the view in."""
+    clock_moved: bool = False
+
+    def measured(self, mode: str) -> list[Measured]:
+        """Past refreshes to learn from: like is compared with like."""
+        found = [p for p in self.past if p.mode == mode and p.cold == (mode in self.cold)]
+        return found if mode == "full" else [p for p in found if p.changed and p.changed == self.changed_sources]
+
+    @property
+    def changed_sources(self) -> tuple[str, ...]:
+        return tuple(sorted(s.name for s in self.sources if s.changed_rows))
+
+    @property
+    def changed(self) -> frozenset[str]:
+        return frozenset(self.changed_sources) | ({CLOCK} if self.clock_moved else frozenset())
+
+    @property
+    def source_rows(self) -> dict[str, int]:
+        return {s.name: s.rows for s in self.sources}
+
+    @property
+    def changes(self) -> str:
+        """What changed, in words."""
+        rows = self.changed_sources
+        said = [f"{self.changed_rows} changed rows in {names_in_words(rows)}"] if rows else []
+        gone = [s.name for s in self.sources if s.past_is_gone]
+        said += (
+            [f"the old state of {names_in_words(gone)} was vacuumed and is taken as the new one less its change"]
+            if gone
+            else []
+        )
+        return "; ".join([*said, *["the clock moved"] * self.clock_moved])
+
+    @property
+    def changed_rows(self) -> int:
+        return sum(s.changed_rows for s in self.sources)
+
+
+def names_in_words(names: Sequence[str]) -> str:
+    return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else names[0]

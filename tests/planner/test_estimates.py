@@ -1,0 +1,55 @@
+"""What a refresh is expected to take: the model, and what the view's past says."""
+
+from __future__ import annotations
+
+import pytest
+
+from nabla.planner.estimates import CHANGE_ROWS_PER_SECOND, FASTEST, incremental_cost
+from nabla.planner.facts import Measured, SourceFacts, ViewFacts
+
+
+def facts(changed: int, *past: Measured, table: str = "orders", cold: bool = False) -> ViewFacts:
+    sources = tuple(
+        SourceFacts(name, 1_000_000, changed if name == table else 0, 0, name == table) for name in ("orders", "parts")
+    )
+    return ViewFacts("v", 100, sources, past, cold=frozenset({"incremental"}) if cold else frozenset())
+
+
+def measured(seconds: float, changed: int, table: str = "orders", cold: bool = False) -> Measured:
+    return Measured("incremental", seconds, changed, 2_000_000, cold, (table,))
+
+
+def expected(now: ViewFacts) -> tuple[float, bool]:
+    estimate = incremental_cost(now, ())
+    return estimate.seconds, estimate.measured
+
+
+def test_without_a_past_the_model_says_it() -> None:
+    assert expected(facts(1000)) == (1000 / CHANGE_ROWS_PER_SECOND, False)
+
+
+def test_of_changes_of_this_size_the_fastest_counts() -> None:
+    assert expected(facts(1000, measured(3, 1000), measured(2, 1000), measured(9, 1000))) == (2, True)
+
+
+def test_a_change_of_another_size_says_less_than_one_of_this_size() -> None:
+    past = (measured(30, 500_000), measured(0.2, 1000))
+    assert expected(facts(500_000, *past)) == (30, True)
+    assert expected(facts(1000, *past)) == (0.2, True)
+
+
+def test_between_two_sizes_a_line_is_drawn() -> None:
+    assert expected(facts(30_700, measured(11, 100_000), measured(1, 1000))) == (pytest.approx(4), False)
+
+
+def test_beyond_all_sizes_the_models_slope_holds() -> None:
+    assert expected(facts(201_000, measured(1, 1000))) == (pytest.approx(3), False)
+    assert expected(facts(1000, measured(2.5, 201_000))) == (pytest.approx(0.5), False)
+    assert expected(facts(1000, measured(1, 201_000))) == (FASTEST, False)
+
+
+@pytest.mark.parametrize("other", [measured(9, 1000, table="parts"), measured(9, 1000, cold=True)])
+def test_like_is_compared_with_like(other: Measured) -> None:
+    """A change of another table, and the first refresh of a process, say nothing of this one."""
+    assert expected(facts(1000, other)) == (1000 / CHANGE_ROWS_PER_SECOND, False)
+    assert expected(facts(1000, other, table=other.changed[0], cold=other.cold)) == (9, True)
