@@ -44,3 +44,30 @@ def test_nothing_matches_nothing(snapshot: Snapshot) -> None:
 def test_too_many_rows_are_left_to_spark(snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matching, "MOST_ROWS", 150)
     assert Matching().rows(snapshot, "k", pa.array(range(500), pa.int64()), ["k"]) is None
+
+
+def test_files_between_the_values_are_not_looked_at(snapshot: Snapshot) -> None:
+    both = sum(f.rows for f in snapshot.files if any(f.minimum["k"] <= k <= f.maximum["k"] for k in (3, 950)))
+    assert both < snapshot.rows / 4
+    looking = Matching()
+    found = looking.rows(snapshot, "k", pa.array([950, 3], pa.int64()), ["k"], most_looked_at=both)
+    assert found is not None
+    assert sorted(found["k"].to_pylist()) == [3, 950]
+    assert looking.looked_at == both
+    assert Matching().rows(snapshot, "k", pa.array([950, 3], pa.int64()), ["k"], most_looked_at=both - 1) is None
+
+
+def test_a_table_of_any_size_is_not_looked_at_for_nothing(snapshot: Snapshot) -> None:
+    found = Matching().rows(snapshot, "k", pa.array([], pa.int64()), ["k"], most_looked_at=0)
+    assert found is not None
+    assert found.num_rows == 0
+
+
+@pytest.mark.parametrize("nan", [float("nan"), 2.0])
+def test_numbers_that_have_no_order_are_found(tmp_path: Path, nan: float) -> None:
+    schema = pa.schema([("k", pa.float64())])
+    adds = files.write(tmp_path / "f", pa.table({"k": [1.0, nan, 3.0, nan, 5.0]}, schema=schema), rows=2)
+    numbers = StoredTable.create(tmp_path / "f", Schema.from_arrow(schema).to_json(), adds).snapshot()
+    found = Matching().rows(numbers, "k", pa.array([nan, 5.0]), ["k"])
+    assert found is not None
+    assert found.num_rows == 3

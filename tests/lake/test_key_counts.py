@@ -36,23 +36,29 @@ def looked_up(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     plain = Matching.rows
 
     def counting(
-        self: Matching, snapshot: Snapshot, key: str, values: pa.Array, columns: Sequence[str]
+        self: Matching, snapshot: Snapshot, key: str, values: pa.Array, columns: Sequence[str], most_looked_at: float
     ) -> pa.Table | None:
         asked.append(len(values))
-        return plain(self, snapshot, key, values, columns)
+        return plain(self, snapshot, key, values, columns, most_looked_at)
 
     monkeypatch.setattr(Matching, "rows", counting)
     return asked
 
 
-def test_orders_with_their_lines_are_not_looked_up(shop: Lake, looked_up: list[int]) -> None:
+@pytest.mark.parametrize("largest", [lookup.LARGEST, 0])
+def test_orders_with_their_lines_are_not_looked_up(
+    shop: Lake, looked_up: list[int], largest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However large the tables are."""
+    monkeypatch.setattr(lookup, "LARGEST", largest)
     for i in (60, 70):
         with shop.transaction() as tx:
             tx.insert("orders", [(i, 3), (i + 1, 4)])
             tx.insert("lines", [(i, 0, 10), (i, 1, 11), (i + 1, 0, 12)])
             tx.delete("orders", where=f"id = {i - 57}")
             tx.delete("lines", where=f"order_id = {i - 57}")
-        assert refreshed(shop)["sales"].mode == "incremental"
+        report = refreshed(shop)["sales"]
+        assert (report.mode, report.looked_at) == ("incremental", 0)
     assert looked_up
     assert sum(looked_up) == 0
 
@@ -65,6 +71,35 @@ def test_what_the_change_does_not_show_is_looked_up(shop: Lake, looked_up: list[
         tx.insert("lines", [(80, 0, 5)])
     refreshed(shop)
     assert sum(looked_up) == 2
+
+
+@pytest.mark.parametrize(
+    "of_id",
+    [
+        "CAST(id AS INT)",
+        "CAST(id AS BIGINT)",
+        "date_add(DATE '2020-01-01', CAST(id AS INT))",
+        "timestamp_micros(CAST(id AS BIGINT))",
+    ],
+)
+def test_whether_there_are_rows_with_a_key_is_told_by_the_counts(
+    lake: Lake, of_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lookup, "SMALLEST", 0)
+    known = lake.spark.range(40).selectExpr(f"{of_id} AS k", "CAST(id AS INT) AS v")
+    lake.create_table("known", data=known, key="k")
+    used = lake.spark.range(60).selectExpr("id % 15 AS id", "id AS n").selectExpr(f"{of_id} AS k", "n")
+    lake.create_table("used", data=used, foreign_keys={"k": "known.k"})
+    lake.create_view("unused", "SELECT * FROM known WHERE NOT EXISTS (SELECT 1 FROM used WHERE used.k = known.k)")
+    lake.create_view("times", "SELECT known.v FROM known JOIN used ON used.k = known.k")
+    new = lake.spark.range(3).selectExpr("20 + id AS id").selectExpr(f"{of_id} AS k", "id AS n").toArrow()
+    with lake.transaction() as tx:
+        tx.delete("used", where="n % 15 = 4 OR n = 5")  # the last row of one key, not the last of another
+        tx.insert("used", new)
+    report = refreshed(lake)
+    assert (report["unused"].inserted, report["unused"].deleted) == (1, 3)
+    assert report["unused"].looked_at <= 2 * 40, "only `known` is read"
+    assert (report["times"].inserted, report["times"].deleted) == (3, 5)
 
 
 def test_broken_declarations_are_not_relied_on(shop: Lake) -> None:

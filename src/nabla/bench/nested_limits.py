@@ -133,7 +133,13 @@ def limits(timed: Sequence[Timed]) -> Section:
             ratios = (found.ratio(size) if size in found.sizes else None for size in sizes)
             view = f"{e.operator} on level {_level(e)}"
             rows.append((view, f"{e.paper:g} %", f"{found.limit} %", f"{found.creation:.1f}", *ratios))
-    headings = ("view", "limit in the paper", "limit here", "creation s", *(f"mtn / rec at {size:g} %" for size in sizes))
+    headings = (
+        "view",
+        "limit in the paper",
+        "limit here",
+        "creation s",
+        *(f"mtn / rec at {size:g} %" for size in sizes),
+    )
     return Section("Maintenance limits, updates of the left operand", headings, rows)
 
 

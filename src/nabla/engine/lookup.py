@@ -40,7 +40,8 @@ from nabla.storage import reading
 from nabla.storage.table import Snapshot
 
 SMALLEST, LARGEST = 2_000, 20_000_000
-"""Rows of a table that is worth looking through on the driver. A smaller one is read whole."""
+"""Rows of a table that is worth looking through on the driver. A smaller one is read whole; of a larger one that much may
+have to be looked through, where statistics tell that the values are nowhere else."""
 MOST_VALUES = 100_000
 MUCH_SMALLER = 4
 """A table this many times smaller than another is looked up first: it may leave fewer values for the large one."""
@@ -215,14 +216,14 @@ class Lookup:
         if scan.table in self.found:
             return self._among_found(scan, name, values)
         stored = self.stored(scan) if self.held(scan) is None else None
-        if stored is None or not SMALLEST <= stored.snapshot.rows <= LARGEST:
+        if stored is None or stored.snapshot.rows < SMALLEST:
             return scan
         by_name = {c.name: stored.fields[f] for c, f in zip(scan.output, scan.fields, strict=True)}
         columns = list(by_name.values())
         shown, left = self.shown(scan, by_name[name], values)
         if len(left) * 2 > len(values):  # the same values, that what was read for one version serves for the other
             shown, left = shown.slice(0, 0), values
-        rows = self._matching.rows(stored.snapshot, by_name[name], left, columns)
+        rows = self._matching.rows(stored.snapshot, by_name[name], left, columns, LARGEST)
         if rows is None:
             return scan
         pieces = [shown.select(columns).cast(rows.schema), rows]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as kinds
 
 from nabla.storage import reading
 from nabla.storage.files import DataFile
@@ -36,13 +40,16 @@ class Matching:
         self._values: list[pa.Array] = []  # what ids belong to must stay alive
         self.looked_at = 0
 
-    def rows(self, snapshot: Snapshot, key: str, values: pa.Array, columns: Sequence[str]) -> pa.Table | None:
-        """The rows of a version whose column `key` has one of the values, NULL among them if it is given; None if too
-        many."""
+    def rows(
+        self, snapshot: Snapshot, key: str, values: pa.Array, columns: Sequence[str], most_looked_at: float = math.inf
+    ) -> pa.Table | None:
+        """The rows of a version whose column `key` has one of the values, NULL among them if it is given; None if too many
+        have one, or would have to be looked at."""
         self._values.append(values)
         wanted = values.cast(snapshot.schema.field(key).type)
-        low, high = (bound.as_py() for bound in pc.min_max(wanted).values()) if len(wanted) else (None, None)
-        files = [f for f in snapshot.files if not _outside(f, key, low, high, wanted.null_count > 0)]
+        files = _that_may_have(wanted, snapshot.files, key)
+        if sum(file.rows for file in files) > most_looked_at:
+            return None
         taken: list[int] = []
 
         def read(file: DataFile) -> pa.Table | None:
@@ -78,14 +85,19 @@ def _table(snapshot: Snapshot, part: _Part, columns: Sequence[str]) -> pa.Table:
     return pa.table({c: part.columns[c] for c in columns})
 
 
-def _outside(file: DataFile, key: str, low: object, high: object, nulls: bool) -> bool:
-    """Whether the statistics of a file tell that no value is in it."""
-    if nulls and file.nulls.get(key) != 0:
-        return False
-    if low is None or high is None:
-        return True
+def _that_may_have(wanted: pa.Array, files: Sequence[DataFile], key: str) -> list[DataFile]:
+    """The files whose statistics leave room for one of the values."""
+    if kinds.is_floating(wanted.type):
+        return list(files) if len(wanted) else []  # NaN has no place in an order
+    ordered = sorted(wanted.drop_null().to_pylist())
+    return [file for file in files if (wanted.null_count and file.nulls.get(key) != 0) or _between(file, key, ordered)]
+
+
+def _between(file: DataFile, key: str, ordered: Sequence[Any]) -> bool:
+    """Whether one of the values lies between the smallest and the largest of a file."""
     smallest, largest = file.minimum.get(key), file.maximum.get(key)
     try:
-        return (smallest is not None and high < smallest) or (largest is not None and low > largest)  # type: ignore[operator]
+        place = 0 if smallest is None else bisect_left(ordered, smallest)
+        return place < len(ordered) and (largest is None or ordered[place] <= largest)
     except TypeError:
-        return False
+        return True

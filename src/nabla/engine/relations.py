@@ -15,15 +15,16 @@ from nabla.algebra.expressions import quote
 from nabla.algebra.nodes import At, Scan
 from nabla.engine.frames import Workspace
 from nabla.engine.lookup import MOST_VALUES, Stored
+from nabla.engine.matching import MOST_ROWS
 from nabla.engine.sources import change_frame, inserted_frame, past_frame, snapshot_frame
 from nabla.storage import places, reading
 from nabla.storage.bags import N, consolidate
 from nabla.storage.changes import Change, between, key_columns, signed
 from nabla.storage.files import DataFile
-from nabla.storage.key_counts import countable, key_counts, make_key_counts, whole
+from nabla.storage.key_counts import countable, from_whole, key_counts, make_key_counts, whole
 from nabla.storage.table import Snapshot, StoredTable
 
-FEW = 20_000
+FEW = 100_000
 """Changed rows of which the driver looks up what they join."""
 
 
@@ -154,8 +155,11 @@ class Source:
         assert self._change_rows is not None
         return self._change_rows[N]
 
-    def shown(self, at: At, column: str, values: pa.Array) -> tuple[pa.Table, pa.Array]:
-        """The rows with values of a stored column for which the change shows all there are, and the values that are left."""
+    def shown(self, at: At, column: str, values: pa.Array, alone: bool) -> tuple[pa.Table, pa.Array]:
+        """The rows with values of a stored column for which the change shows all there are, and the values that are left.
+
+        Where no other column is asked for (`alone`), the counts are all that there is to know.
+        """
         change, kind = self._change_rows, self.after.schema.field(column).type
         nothing = self.after.schema.empty_table(), values
         if column not in self.counted or change is None or not countable(kind):
@@ -175,6 +179,9 @@ class Source:
         now = {
             k: n if at is At.OLD else n + shown.get(k, 0) - other.get(k, 0) for k, n in zip(keys, before, strict=True)
         }
+        if alone and sum(now.values()) <= MOST_ROWS:
+            copied = pa.array([k for k, n in now.items() for _ in range(n)], pa.int64())
+            return pa.table({column: from_whole(copied, kind)}), values.filter(values.is_null())
         settled = pa.array([k for k, n in now.items() if n == shown.get(k, 0)], pa.int64())
         rows = here.filter(pc.is_in(whole(here[column]), value_set=settled))
         copies = [i for i, n in enumerate(rows[N].to_pylist()) for _ in range(abs(n))]
@@ -221,7 +228,7 @@ class Relations:
     def shown(self, scan: Scan, column: str, values: pa.Array) -> tuple[pa.Table, pa.Array]:
         if scan.table in self.states:
             return self.states[scan.table].schema.empty_table(), values
-        return self.sources[scan.table].shown(scan.at, column, values)
+        return self.sources[scan.table].shown(scan.at, column, values, alone=len(scan.fields) == 1)
 
     def stored(self, scan: Scan, change: pa.Table | None = None) -> Stored | None:
         """Where a scan reads; `change` is what a state has gained since it was stored."""

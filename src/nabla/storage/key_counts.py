@@ -46,6 +46,11 @@ def whole(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     return values.cast(pa.int32()).cast(pa.int64()) if kinds.is_date32(values.type) else values.cast(pa.int64())
 
 
+def from_whole(numbers: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The values that whole numbers stand for."""
+    return (numbers.cast(pa.int32()) if kinds.is_date32(kind) else numbers).cast(kind)
+
+
 @dataclass
 class KeyCounts:
     """The counts of one column of a table. `later` are, by version, the differences to the counted version."""
