@@ -12,6 +12,7 @@ from nabla.algebra.sql import to_sql
 from nabla.engine import lookup
 from nabla.errors import NablaError
 from nabla.lake import Lake
+from nabla.planner import choose
 from nabla.testing.random_data import DEFAULT, Schema, next_database, random_database, random_schema
 from nabla.testing.random_plans import ALL, CORE, random_plan
 
@@ -30,14 +31,21 @@ def _sql(lake: Lake, rng: Random, schema: Schema, features: frozenset[str]) -> s
 
 
 @pytest.mark.parametrize(
-    ("seed", "features", "smallest"),
-    [(1, CORE, lookup.SMALLEST), (2, CORE, 0), (3, ALL, lookup.SMALLEST), (4, ALL, 0)],
-    ids=["core", "core, looked up on the driver", "all", "all, looked up on the driver"],
+    ("seed", "features", "smallest", "large"),
+    [
+        (1, CORE, lookup.SMALLEST, choose.LARGE_CHANGE),
+        (2, CORE, 0, choose.LARGE_CHANGE),
+        (3, ALL, lookup.SMALLEST, choose.LARGE_CHANGE),
+        (4, ALL, 0, choose.LARGE_CHANGE),
+        (5, ALL, lookup.SMALLEST, -1),
+    ],
+    ids=["core", "core, looked up on the driver", "all", "all, looked up on the driver", "all, as if they were large"],
 )
 def test_random_views_stay_exact_and_minimal(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch, seed: int, features: frozenset[str], smallest: int
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, seed: int, features: frozenset[str], smallest: int, large: int
 ) -> None:
     monkeypatch.setattr(lookup, "SMALLEST", smallest)
+    monkeypatch.setattr(choose, "LARGE_CHANGE", large)
     rng = Random(seed)
     schema = random_schema(rng, DEFAULT)
     database = random_database(rng, schema, DEFAULT)
@@ -53,7 +61,7 @@ def test_random_views_stay_exact_and_minimal(
         except NablaError as error:
             if error.code not in ("NABLA_TYPE", "NABLA_QUERY_FAILED"):
                 raise
-    for _ in range(3):
+    for mode in ("incremental", "incremental", "full"):
         with lake.transaction() as tx:
             for table in schema:
                 change = database.delta(table.name)
@@ -63,7 +71,7 @@ def test_random_views_stay_exact_and_minimal(
                     tx.delete(table.name, rows=gone)
                 if come:
                     tx.insert(table.name, come)
-        report = refreshed(lake)
+        report = refreshed(lake, mode=mode)
         for name, view in report.items():
-            assert view.mode in ("incremental", "skip"), f"{name}: {view.reason}"
+            assert view.mode in (mode, "skip"), f"{name}: {view.reason}"
         database = next_database(rng, schema, database, DEFAULT)

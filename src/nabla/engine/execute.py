@@ -27,7 +27,7 @@ from nabla.engine import types
 from nabla.engine.emptiness import is_nothing
 from nabla.engine.first_rows import first_rows
 from nabla.engine.frames import Sessions, Workspace, empty
-from nabla.engine.local import answer
+from nabla.engine.local import MOST_ROWS, answer
 from nabla.engine.lookup import Lookup, Stored
 from nabla.engine.merge import finished, merged
 from nabla.engine.relations import Relations
@@ -230,7 +230,7 @@ class Execution:
         query = self._sql(step.query)
         rows = self._rows(query.wrapped("SELECT *, CAST(1 AS BIGINT) AS _n FROM ({})"), types.with_weight(hidden))
         self.result.states[step.stage.table] = rows
-        self._bind(step.stage.state_table, At.NEW, rows.frame)
+        self.hold(step.stage.state_table, rows.frame, rows.table)
 
     def _iterate(self, step: Iterate, finish: Finish | None) -> None:
         from nabla.engine.level_rounds import run_levels  # which runs its queries here
@@ -287,7 +287,7 @@ class Execution:
             return Rows(schema, table=types.conform(frame.toArrow(), schema))
         path = self.workspace.path()
         _cast(frame, schema).write.parquet(path)
-        return Rows(schema, folder=path)
+        return Rows(schema, folder=path).fetched(MOST_ROWS)
 
     @property
     def workspace(self) -> Workspace:
@@ -295,14 +295,19 @@ class Execution:
 
     def _answer(self, node: Node, schema: StructType) -> Rows:
         """The rows of a query: from the driver where it is small and plain, else from Spark."""
-        if self.plan.mode == "incremental" and not self.plan.large:
-            node = self._looked_up(node)
+        small = self.plan.mode == "incremental" and not self.plan.large
+        node = self._looked_up(node) if small else node
+        if small or self._all_at_hand(node):
             target = types.arrow_schema(schema)
             found = target.empty_table() if is_nothing(node) else answer(node, self._held_with_weights, target)
             if found is not None:
                 return Rows(schema, table=found)
         columns = ", ".join([_escaped(c) for c in node.columns] + ["_n"] * node.signed)
         return self._rows(self._sql(node).wrapped(f"SELECT {columns} FROM ({{}})"), schema)
+
+    def _all_at_hand(self, node: Node) -> bool:
+        scans = [n for n in node.walk() if isinstance(n, Scan)]
+        return bool(scans) and all((scan.table, scan.at) in self.arrow for scan in scans)
 
     def _sql(self, node: Node) -> Query:
         size = self._size(node)
@@ -352,7 +357,7 @@ class Execution:
         if scan.table in self.relations.sources:
             return self.relations.sources[scan.table].held_change(scan.fields) if scan.at is At.DELTA else None
         rows = self.arrow.get((scan.table, scan.at))
-        return None if rows is None else rows.select([int(f.removeprefix("c")) for f in scan.fields])
+        return None if rows is None else rows.select([f if f == N else int(f.removeprefix("c")) for f in scan.fields])
 
     def _held_with_weights(self, scan: Scan) -> pa.Table | None:
         rows = self._held_rows(scan)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
+import pyarrow.types as kinds
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
 
@@ -15,6 +16,9 @@ from nabla.datalog.fixpoint import Round
 from nabla.engine import types
 from nabla.engine.frames import Workspace, read_parquet
 from nabla.storage import places
+
+MOST_BYTES = 64 << 20
+"""Rows that take more are not fetched."""
 
 
 @dataclass
@@ -33,6 +37,18 @@ class Rows:
 
     def files(self) -> list[str]:
         return places.parquet_files(self.folder or "")
+
+    def fetched(self, most: int) -> Rows:
+        """The same rows, on the driver if they are no more than that, and plain."""
+        target = types.arrow_schema(self.schema)
+        if self.table is not None or any(kinds.is_nested(kind) for kind in target.types):
+            return self
+        footers = [places.parquet_footer(path) for path in self.files()]
+        size = sum(f.row_group(i).total_byte_size for f in footers for i in range(f.num_row_groups))
+        if sum(f.num_rows for f in footers) > most or size > MOST_BYTES:
+            return self
+        pieces = [types.conform(places.read_parquet(path), self.schema) for path in self.files()]
+        return Rows(self.schema, table=pa.concat_tables([target.empty_table(), *pieces]))
 
     def frame(self, workspace: Workspace) -> DataFrame:
         if self.table is not None:
