@@ -13,7 +13,7 @@ from nabla.declared import columns_of
 from nabla.engine import lookup
 from nabla.engine.relations import Source
 from nabla.storage.catalog import Entry, LakeState, Part
-from nabla.storage.key_counts import countable, key_counts, make_key_counts
+from nabla.storage.key_counts import MOST_CHANGES, countable, key_counts, make_key_counts
 from nabla.storage.names import safe
 from nabla.storage.table import Snapshot
 from nabla.views import View
@@ -56,6 +56,18 @@ def count_keys(view: View, sources: Mapping[str, Source]) -> None:
                 whole = countable(source.after.schema.field(column).type)
                 if whole and key_counts(source.table, column, source.new) is None:
                     make_key_counts(source.table, column, source.after)
+
+
+def recount_keys(lake: Lake, name: str) -> None:
+    """Counts the keys of a table anew after a large change: to add it up would take the refreshes after it longer."""
+    source = current_source(lake, name, lake._log.state())
+    counted = [column for column in source.counted if key_counts(source.table, column, source.new) is not None]
+    if not counted:
+        return
+    event = lake.history(name, limit=1)[0]
+    if (event.inserted or 0) + (event.deleted or 0) > MOST_CHANGES * source.after.rows:
+        for column in counted:
+            make_key_counts(source.table, column, source.after)
 
 
 def snapshot_of(lake: Lake, part: Part) -> Snapshot:

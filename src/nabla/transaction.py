@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ from nabla.nested.equations import Sign
 from nabla.nested.model import Relation
 from nabla.nested_checks import check_keys, check_written
 from nabla.proposal import Proposal, retried
+from nabla.sources import recount_keys
 from nabla.storage import bags, changes, files
 from nabla.storage.bags import N
 from nabla.storage.catalog import Entry
@@ -175,6 +177,9 @@ class Transaction:
             moved = retried(self._commit_once, RETRIES, self._replay)
         finally:
             self._close()
+        for name in moved & self._changes.keys():
+            with suppress(OSError):  # counts only help: without them, rows are looked up
+                recount_keys(self._lake, name)
         if any(derived(self._state.entries[name]) for name in moved):
             self._lake._subscriptions.deliver()
 

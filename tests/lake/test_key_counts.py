@@ -148,6 +148,22 @@ def test_counts_follow_the_changes(shop: Lake) -> None:
     assert again.of(table.latest(), [3, 6, 7, 8, 300]) == [6, 1, 2, 0, 3]
 
 
+def test_a_large_change_is_counted_when_it_is_made(shop: Lake) -> None:
+    table = shop._log.table(shop._log.state().entries["lines"].parts["data"])
+    with shop.transaction() as tx:
+        tx.insert("lines", [(3, 10, 1)])
+    counts = key_counts(table, "order_id", table.latest())
+    assert counts is not None
+    assert counts.version < table.latest(), "a small change is added up"
+    with shop.transaction() as tx:
+        tx.insert("lines", [(3, 20 + i, 1) for i in range(30)])
+    counts = key_counts(table, "order_id", table.latest())
+    assert counts is not None
+    assert counts.version == table.latest()
+    assert counts.of(table.latest(), [3]) == [34]
+    refreshed(shop)
+
+
 def test_only_whole_numbers_are_counted() -> None:
     assert all(map(countable, (pa.int32(), pa.int64(), pa.date32(), pa.timestamp("us", "UTC"))))
     assert not any(map(countable, (pa.string(), pa.float64(), pa.decimal128(10, 2), pa.bool_())))

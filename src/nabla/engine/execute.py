@@ -27,7 +27,7 @@ from nabla.engine import types
 from nabla.engine.emptiness import is_nothing
 from nabla.engine.first_rows import first_rows
 from nabla.engine.frames import Sessions, Workspace, empty
-from nabla.engine.local import MOST_ROWS, answer
+from nabla.engine.local import answer
 from nabla.engine.lookup import Lookup, Stored
 from nabla.engine.merge import finished, merged
 from nabla.engine.relations import Relations
@@ -39,6 +39,8 @@ from nabla.planner.steps import Build, Finish, Iterate, Plan, Produce, Recompute
 from nabla.storage.bags import N, consolidate, counted
 
 _NUMBERS = count()
+FEW_WRITTEN = 5_000
+"""Rows that Spark wrote and that the driver may just as well have: it computes with so many sooner than Spark starts to."""
 
 
 @dataclass(frozen=True)
@@ -287,7 +289,7 @@ class Execution:
             return Rows(schema, table=types.conform(frame.toArrow(), schema))
         path = self.workspace.path()
         _cast(frame, schema).write.parquet(path)
-        return Rows(schema, folder=path).fetched(MOST_ROWS)
+        return Rows(schema, folder=path).fetched(FEW_WRITTEN)
 
     @property
     def workspace(self) -> Workspace:
