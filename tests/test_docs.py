@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from nabla.bench.page import filled as performance_page
 from nabla.calculus.table import page as operators_page
 
 ROOT = Path(__file__).parents[1]
@@ -46,6 +47,11 @@ def test_the_drawing_is_what_its_page_draws(tmp_path: Path, monkeypatch: pytest.
 def test_the_page_of_operators_is_up_to_date() -> None:
     """`make docs` writes it anew."""
     assert (ROOT / "docs/operators.md").read_text(encoding="utf-8") == operators_page()
+
+
+def test_the_measured_parts_are_those_of_the_measurements() -> None:
+    """`make docs` writes them anew."""
+    assert (ROOT / "docs/performance.md").read_text(encoding="utf-8") == performance_page(ROOT / "docs")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
