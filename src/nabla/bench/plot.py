@@ -33,7 +33,7 @@ def draw_change(summaries: Sequence[Summary], path: Path) -> None:
     axes.set_xlabel("changed orders, percent")
     axes.set_ylabel("refresh time over recompute time")
     axes.legend()
-    figure.savefig(path)
+    _save(figure, path)
 
 
 def draw_base(summaries: Sequence[Summary], path: Path) -> None:
@@ -63,7 +63,7 @@ def draw_base(summaries: Sequence[Summary], path: Path) -> None:
     axes.set_xlabel("TPC-H scale")
     axes.set_ylabel("seconds")
     axes.legend()
-    figure.savefig(path)
+    _save(figure, path)
 
 
 def _by_view(points: Iterable[tuple[str, float, float]]) -> dict[str, dict[float, float]]:
@@ -98,7 +98,7 @@ def draw_limits(found: Mapping[str, Curves], path: Path) -> None:
         _against_size(axes)
     for axes in list(panels)[len(shown) :]:
         axes.set_visible(False)
-    figure.savefig(path)
+    _save(figure, path)
 
 
 def draw_right(found: Mapping[str, Curves], path: Path) -> None:
@@ -110,7 +110,7 @@ def draw_right(found: Mapping[str, Curves], path: Path) -> None:
         axes.plot(*zip(*curves.curve("mtn"), strict=True), marker="o", markersize=3, label=f"mtn, level {level}")
     axes.axhline(1, color="#d62728", linewidth=1, linestyle="--", label="view creation")
     _against_size(axes)
-    figure.savefig(path)
+    _save(figure, path)
 
 
 def _figure(width: float, height: float) -> Any:
@@ -119,8 +119,12 @@ def _figure(width: float, height: float) -> Any:
         from matplotlib.figure import Figure
     except ImportError:
         raise NablaError("NABLA_NO_MATPLOTLIB", "matplotlib is not installed", remedy="Install nabla[bench].") from None
-    rcParams["svg.hashsalt"] = "nabla"  # the same curves make the same file
+    rcParams["svg.hashsalt"] = "nabla"
     return Figure(figsize=(width, height), layout="constrained")
+
+
+def _save(figure: Any, path: Path) -> None:
+    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)  # the same curves, the same file
 
 
 def _against_size(axes: Any) -> None:
