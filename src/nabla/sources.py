@@ -58,15 +58,14 @@ def count_keys(view: View, sources: Mapping[str, Source]) -> None:
                     make_key_counts(source.table, column, source.after)
 
 
-def recount_keys(lake: Lake, name: str) -> None:
+def recount_keys(lake: Lake, name: str, changed_rows: int) -> None:
     """Counts the keys of a table anew after a large change: to add it up would take the refreshes after it longer."""
-    source = current_source(lake, name, lake._log.state())
-    counted = [column for column in source.counted if key_counts(source.table, column, source.new) is not None]
-    if not counted:
+    state = lake._log.state()
+    if changed_rows <= MOST_CHANGES * state.entries[name].facts["rows"]:
         return
-    event = lake.history(name, limit=1)[0]
-    if (event.inserted or 0) + (event.deleted or 0) > MOST_CHANGES * source.after.rows:
-        for column in counted:
+    source = current_source(lake, name, state)
+    for column in source.counted:
+        if key_counts(source.table, column, source.new) is not None:
             make_key_counts(source.table, column, source.after)
 
 

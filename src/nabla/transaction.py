@@ -174,13 +174,13 @@ class Transaction:
         """Write the net change of every table and make it visible in one step."""
         self._check_open()
         try:
-            moved = retried(self._commit_once, RETRIES, self._replay)
+            done = retried(self._commit_once, RETRIES, self._replay)
         finally:
             self._close()
-        for name in moved & self._changes.keys():
+        for name in done.moved & self._changes.keys():
             with suppress(OSError):  # counts only help: without them, rows are looked up
-                recount_keys(self._lake, name)
-        if any(derived(self._state.entries[name]) for name in moved):
+                recount_keys(self._lake, name, done.info[name]["inserted"] + done.info[name]["deleted"])
+        if any(derived(self._state.entries[name]) for name in done.moved):
             self._lake._subscriptions.deliver()
 
     def _check_open(self) -> None:
@@ -297,13 +297,12 @@ class Transaction:
             deleted, inserted = compare_rows(change.snapshot, new.key, new.touched, new.rows)
             change.pieces += [bags.negated(bags.counted(deleted)), bags.counted(inserted)]
 
-    def _commit_once(self) -> set[str]:
-        """Gives the names of what it changed."""
+    def _commit_once(self) -> Proposal:
         with Maintenance(self._lake) as maintenance:
             proposal = self._checked(maintenance)
             if proposal.changes:
                 proposal.commit("transaction", self._reads)
-            return proposal.moved
+            return proposal
 
     def _checked(self, maintenance: Maintenance) -> Proposal:
         """What the transaction would do, with all that must follow, and no constraint in the way."""

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from nabla.bench.nested_run import Kind, Operand, Timed
 from nabla.bench.section import Section
 from nabla.bench.university import EXPERIMENTS, Experiment
-from nabla.results import text_table
 
 
 @dataclass(frozen=True)
@@ -110,7 +109,7 @@ def _seconds(found: dict[str, Curves], operand: Operand) -> str:
         for c in found.values()
         for size in c.sizes
     ]
-    return f"Updates of the {operand} operand, medians\n{text_table(headings, rows)}"
+    return Section(f"Updates of the {operand} operand, medians", headings, rows).text()
 
 
 def _limits(title: str, operator: str, found: dict[str, Curves]) -> str:
@@ -119,7 +118,7 @@ def _limits(title: str, operator: str, found: dict[str, Curves]) -> str:
         ("paper", *(f"{e.paper:g}" for e in own)),
         ("here", *(str(found[e.name].limit) if e.name in found else "" for e in own)),
     ]
-    return f"{title}\n{text_table(('level', *(_level(e) for e in own)), rows)}"
+    return Section(title, ("level", *map(_level, own)), rows).text()
 
 
 def limits(timed: Sequence[Timed]) -> Section:

@@ -24,10 +24,7 @@ def draw_change(summaries: Sequence[Summary], path: Path) -> None:
     axes = figure.subplots()
     for scale, colour in zip(scales, _SCALES * len(scales), strict=False):
         curves = _by_view((s.view, s.change, 1 / s.ratio) for s in shown if s.scale == scale)
-        for curve in curves.values():
-            axes.plot(*zip(*sorted(curve.items()), strict=True), color=colour, alpha=0.25, linewidth=0.8)
-        means = _means(curves.values())
-        axes.plot(*zip(*means, strict=True), color=colour, linewidth=2.5, marker="o", label=f"scale {scale:g}, mean")
+        _all_and_mean(axes, curves, colour, f"scale {scale:g}, mean")
     axes.axhline(1, color="#d62728", linewidth=1, linestyle="--", label="recompute and write")
     axes.set(xscale="log", yscale="log")
     axes.set_xlabel("changed orders, percent")
@@ -55,15 +52,18 @@ def draw_base(summaries: Sequence[Summary], path: Path) -> None:
                 [(s.view, s.scale, s.refresh_seconds) for s in same],
             ),
         ):
-            curves = _by_view(seconds)
-            for curve in curves.values():
-                axes.plot(*zip(*sorted(curve.items()), strict=True), color=colour, alpha=0.25, linewidth=0.8)
-            axes.plot(*zip(*_means(curves.values()), strict=True), color=colour, linewidth=2.5, marker="o", label=what)
+            _all_and_mean(axes, _by_view(seconds), colour, what)
     axes.set(xscale="log", yscale="log")
     axes.set_xlabel("TPC-H scale")
     axes.set_ylabel("seconds")
     axes.legend()
     _save(figure, path)
+
+
+def _all_and_mean(axes: Any, curves: Mapping[str, Mapping[float, float]], colour: str, label: str) -> None:
+    for curve in curves.values():
+        axes.plot(*zip(*sorted(curve.items()), strict=True), color=colour, alpha=0.25, linewidth=0.8)
+    axes.plot(*zip(*_means(curves.values()), strict=True), color=colour, linewidth=2.5, marker="o", label=label)
 
 
 def _by_view(points: Iterable[tuple[str, float, float]]) -> dict[str, dict[float, float]]:

@@ -13,7 +13,6 @@ from itertools import count
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
 
@@ -93,8 +92,7 @@ class Execution:
         """The rows of such a query on the driver, each once with its count."""
         schema = hidden_schema(node.columns)
         rows = self._signed(node, schema) if node.signed else self.rows_of(node)
-        table = rows.table if rows.table is not None else pa.concat_tables(map(pq.read_table, rows.files()))
-        return consolidate(counted(table))
+        return consolidate(counted(rows.read()))
 
     def hold(self, table: str, make: Make, rows: pa.Table | None, at: At = At.NEW) -> None:
         """Lets queries scan something that was made; `rows` where it is on the driver."""

@@ -40,15 +40,19 @@ class Rows:
 
     def fetched(self, most: int) -> Rows:
         """The same rows, on the driver if they are no more than that, and plain."""
-        target = types.arrow_schema(self.schema)
-        if self.table is not None or any(kinds.is_nested(kind) for kind in target.types):
+        if self.table is not None or any(kinds.is_nested(kind) for kind in types.arrow_schema(self.schema).types):
             return self
         footers = [places.parquet_footer(path) for path in self.files()]
         size = sum(f.row_group(i).total_byte_size for f in footers for i in range(f.num_row_groups))
-        if sum(f.num_rows for f in footers) > most or size > MOST_BYTES:
-            return self
+        few = sum(f.num_rows for f in footers) <= most and size <= MOST_BYTES
+        return Rows(self.schema, table=self.read()) if few else self
+
+    def read(self) -> pa.Table:
+        """The rows on the driver, wherever they are."""
+        if self.table is not None:
+            return self.table
         pieces = [types.conform(places.read_parquet(path), self.schema) for path in self.files()]
-        return Rows(self.schema, table=pa.concat_tables([target.empty_table(), *pieces]))
+        return pa.concat_tables([types.arrow_schema(self.schema).empty_table(), *pieces])
 
     def frame(self, workspace: Workspace) -> DataFrame:
         if self.table is not None:
