@@ -7,13 +7,13 @@ import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
 
 from nabla.algebra.clock import EPOCH, Instant, Moments, stored_instant
 from nabla.building import LOST, clock_record, run_opaque, run_recursive, view_record
+from nabla.cached import cached_property
 from nabla.engine.apply import (
     Applied,
     apply_change,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from functools import cached_property
 
 from pyspark.sql import SparkSession
 
+from nabla.cached import cached_property
 from nabla.declared import columns_of
 from nabla.engine.frames import Workspace, engine_session
 from nabla.engine.session import build_session
@@ -32,7 +32,8 @@ class OnSpark:
 
     @cached_property
     def session(self) -> SparkSession:
-        return self._given if self._given is not None else build_session("nabla")
+        with self._lock:
+            return self._given if self._given is not None else build_session("nabla")
 
     @cached_property
     def home(self) -> Workspace:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from nabla.cached import cached_property
 from nabla.dependencies import derived, sources_of
 from nabla.engine.apply import feed_rows, split, total
 from nabla.maintaining import Maintenance

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from pyspark.sql.types import StructField, StructType
@@ -12,6 +11,7 @@ from pyspark.sql.types import StructField, StructType
 from nabla.algebra.clock import functions
 from nabla.algebra.nodes import Node, Opaque, Recursion, Scan
 from nabla.algebra.stored import load_plan, to_data
+from nabla.cached import cached_property
 from nabla.calculus.obstacles import Obstacle, expressions, obstacles
 from nabla.calculus.stages import Staged, cut
 from nabla.datalog.stored import StoredRules, stored_rules

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 
+from nabla.cached import cached_property
 from nabla.declared import columns_of
 from nabla.dependencies import derived, units
 from nabla.engine import types

@@ -14,12 +14,12 @@ import re
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from nabla.algebra.expressions import Expr
 from nabla.algebra.nodes import Filter, Node
+from nabla.cached import cached_property
 
 CLOCK = "@clock"
 """The name under which the clock is among the relations that changed."""

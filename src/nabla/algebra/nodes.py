@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from enum import Enum
-from functools import cached_property
 from typing import Literal
 
 from nabla.algebra.expressions import Call, Column, Expr, Named, Order, WindowCall
+from nabla.cached import cached_property
 
 JoinKind = Literal["inner", "left", "right", "full", "semi", "anti"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 from nabla.algebra.nodes import Distinct, Node
+from nabla.cached import cached_property
 from nabla.calculus.sets import EMPTY, Rows
 
 

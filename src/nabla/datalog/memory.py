@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
-from functools import cached_property
 from operator import itemgetter
 from typing import Protocol, TypeAlias, cast
 
@@ -19,6 +18,7 @@ from nabla.algebra.evaluator.types import INTEGRAL
 from nabla.algebra.expressions import Column, Expr
 from nabla.algebra.interpreter import Bag, Database, Run, all_true, bag_of
 from nabla.algebra.nodes import At, Distinct, Filter, Join, Node, Project, Scan, UnionAll
+from nabla.cached import cached_property
 
 Key: TypeAlias = object
 """The value of a column, or a tuple of those of several."""

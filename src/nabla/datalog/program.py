@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
 from typing import Any, TypeAlias
 
 from nabla.algebra.expressions import Column, Named
 from nabla.algebra.nodes import At, Node, Project, Scan
+from nabla.cached import cached_property
 from nabla.datalog.clauses import Clause, split_lookups
 from nabla.datalog.compile import Fresh, scan
 from nabla.datalog.functions import KnownTypes, TypeOf, plain_type_of

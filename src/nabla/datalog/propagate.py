@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import cached_property
 
 from nabla.algebra.expressions import Column
+from nabla.cached import cached_property
 from nabla.datalog.clauses import Clause, Condition
 from nabla.datalog.delta_rules import SIGNS, delta_clauses, version
 from nabla.datalog.evaluate import evaluate_program

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache
 from itertools import chain
 from typing import Literal, TypeAlias
 
 from nabla.algebra.expressions import Column, Expr, Named
 from nabla.algebra.nodes import At, Consolidate, Constant, Distinct, Filter, Join, Node, Project, UnionAll, Weigh
+from nabla.cached import cached_property
 from nabla.datalog.clauses import Clause, Define, is_plain
 from nabla.datalog.compile import Fresh, Translation, head_row, same, scan
 from nabla.datalog.terms import Atom, Term, Variable

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
+from nabla.cached import cached_property
 from nabla.datalog.functions import TypeOf
 from nabla.datalog.program import Program, Tables, parse_program
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Set
-from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,6 +18,7 @@ from pyspark.sql.types import StructType
 from nabla.algebra.evaluator import CannotEvaluate, Row, SparkWouldFail, Value
 from nabla.algebra.interpreter import Bag, bag_of
 from nabla.algebra.nodes import At, Node
+from nabla.cached import cached_property
 from nabla.datalog.memory import Key, Memory, Piece, Places, Table, TooManyRows, key_of
 from nabla.datalog.memory import Rows as Relation
 from nabla.engine import types

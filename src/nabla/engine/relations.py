@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,6 +12,7 @@ from pyspark.sql import DataFrame
 from nabla.algebra.clock import Moments
 from nabla.algebra.expressions import quote
 from nabla.algebra.nodes import At, Scan
+from nabla.cached import cached_property
 from nabla.engine.frames import Workspace
 from nabla.engine.lookup import MOST_VALUES, Stored
 from nabla.engine.matching import MOST_ROWS

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import count
 from typing import Protocol
 
@@ -19,6 +18,7 @@ from pyspark.sql.types import StructType
 
 from nabla.algebra.nodes import At, Join, Node, Scan
 from nabla.algebra.rewrite import rewritten
+from nabla.cached import cached_property
 from nabla.datalog.fixpoint import Backend, Fixpoint, Relation
 from nabla.datalog.recursion import Group
 from nabla.engine import types

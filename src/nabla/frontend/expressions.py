@@ -10,10 +10,10 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import cached_property
 
 from nabla.algebra import clock
 from nabla.algebra.expressions import Column, Expr, Order, equal, quote
+from nabla.cached import cached_property
 from nabla.frontend.tree import Expression
 
 _HOLE = re.compile(r"`\{(\d+)\}`")

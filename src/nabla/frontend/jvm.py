@@ -6,13 +6,13 @@ import hashlib
 import json
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from importlib.resources import files
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
 
+from nabla.cached import cached_property
 from nabla.frontend import tree
 from nabla.frontend.calls import PRINTED
 from nabla.frontend.expressions import PRINTERS

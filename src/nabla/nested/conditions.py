@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal, TypeAlias, cast
 
 from sqlglot import Dialect, exp
 from sqlglot.errors import SqlglotError
 
+from nabla.cached import cached_property
 from nabla.errors import NablaError
 from nabla.nested.schema import Schema, level, resolver
 

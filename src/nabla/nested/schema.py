@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from nabla.cached import cached_property
 from nabla.errors import NablaError
 
 _PLAIN = re.compile(r"\w+")

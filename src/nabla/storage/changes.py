@@ -13,12 +13,12 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from nabla.cached import cached_property
 from nabla.errors import NablaError
 from nabla.storage import bags, files, places, reading, schemas
 from nabla.storage.deltalog import CaptureFile

@@ -9,9 +9,9 @@ import contextlib
 import os
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
+from nabla.cached import cached_property
 from nabla.storage import places
 from nabla.storage.catalog import Entry, Part, Pending
 from nabla.storage.changes import KEY

@@ -9,7 +9,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
 from deltalake.exceptions import CommitFailedError, DeltaError, DeltaProtocolError
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 
+from nabla.cached import cached_property
 from nabla.errors import Conflict, NablaError
 from nabla.storage import deltalog, places, schemas, statistics
 from nabla.storage.files import DataFile
