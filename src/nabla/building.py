@@ -20,7 +20,7 @@ from nabla.planner.choose import choose
 from nabla.planner.facts import SourceFacts, ViewFacts
 from nabla.planner.steps import Plan
 from nabla.results import ViewReport
-from nabla.sources import count_keys, current_source, snapshot_of
+from nabla.sources import current_source, snapshot_of
 from nabla.storage import faults, files
 from nabla.storage.catalog import Entry, LakeState, Part
 from nabla.storage.table import StoredTable
@@ -66,7 +66,6 @@ def build(lake: Lake, views: Mapping[str, View], state: LakeState) -> dict[str, 
             results = run_recursive(lake, views, execution) if view.recursive else {view.name: execution.run()}
         faults.point("build.computed")
         parts = {name: _new_parts(lake, views[name], result) for name, result in results.items()}
-    count_keys(view, sources)
     seconds, versions = round(time.perf_counter() - begun, 4), {name: source.new for name, source in sources.items()}
     made = {}
     for name, own in views.items():

@@ -11,15 +11,17 @@ from pyspark.sql import DataFrame
 
 from nabla import nested_tables as nests
 from nabla.building import build, outdated
+from nabla.calculus.narrowing import narrowed
 from nabla.declared import columns_of
 from nabla.errors import NablaError
 from nabla.frontend.catalyst import define
+from nabla.frontend.prune import pruned
 from nabla.maintaining import Maintenance
 from nabla.nested.language import Nested
 from nabla.planner.self_maintenance import Auxiliary, SelfMaintenance, assess, detached
 from nabla.proposal import Proposal
 from nabla.results import ViewReport
-from nabla.storage.catalog import LakeState
+from nabla.storage.catalog import Entry, LakeState
 from nabla.views import View, load_view
 
 if TYPE_CHECKING:
@@ -61,7 +63,12 @@ def _defined(lake: Lake, name: str, query: str | DataFrame | Nested, state: Lake
     if isinstance(query, Nested):
         return nests.define(name, query, lake, state)
     defined = define(lake.spark, query, list(state.entries), name)
-    return View.of(name, defined.plan, defined.outputs, defined.sql, tuple(str(n) for n in defined.notes))
+    plan = pruned(narrowed(defined.plan, lambda table, field: _is_key(state.entries[table], field)))
+    return View.of(name, plan, defined.outputs, defined.sql, tuple(str(n) for n in defined.notes))
+
+
+def _is_key(entry: Entry, column: str) -> bool:
+    return entry.kind == "table" and list(entry.definition["key"] or ()) == [column]
 
 
 def _build(lake: Lake, view: View, proposal: Proposal) -> ViewReport:

@@ -13,6 +13,7 @@ from nabla import nested_tables as nests
 from nabla.declared import check_columns, key_of, shape_of
 from nabla.engine import intake, types
 from nabla.nested.schema import check_order
+from nabla.sources import count_keys
 from nabla.storage.catalog import Entry, LakeState, Part
 from nabla.storage.table import StoredTable
 from nabla.tables import new_table
@@ -40,6 +41,7 @@ def create_table(
     entry = new_table(lake, name, shape, data, definition)
     entries = constraints.enforced(lake, entry, action, state) if action else {name: entry}
     _commit(lake, entries, state, entry)
+    count_keys(lake, name, entry.facts["rows"])
 
 
 def create_nested(lake: Lake, name: str, schema: str | StructType | None, data: intake.Data) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pyspark.sql.types import StructType
 
-from nabla.algebra.nodes import Join
 from nabla.declared import columns_of
 from nabla.engine import lookup
 from nabla.engine.relations import Source
@@ -16,7 +15,6 @@ from nabla.storage.catalog import Entry, LakeState, Part
 from nabla.storage.key_counts import MOST_CHANGES, countable, key_counts, make_key_counts
 from nabla.storage.names import safe
 from nabla.storage.table import Snapshot
-from nabla.views import View
 
 if TYPE_CHECKING:
     from nabla.lake import Lake
@@ -46,27 +44,19 @@ def _counted(entry: Entry) -> frozenset[str]:
     return frozenset(stored for name, stored in zip(names, safe(names), strict=True) if name in declared)
 
 
-def count_keys(view: View, sources: Mapping[str, Source]) -> None:
-    """Counts the keys of large tables that the view joins, so that refreshes need not look up what the change shows."""
-    if not any(isinstance(node, Join) for node in view.plan.walk()):
-        return
-    for source in sources.values():
-        if source.after.rows >= lookup.SMALLEST:
-            for column in source.counted:
-                whole = countable(source.after.schema.field(column).type)
-                if whole and key_counts(source.table, column, source.new) is None:
-                    make_key_counts(source.table, column, source.after)
-
-
-def recount_keys(lake: Lake, name: str, changed_rows: int) -> None:
-    """Counts the keys of a table anew after a large change: to add it up would take the refreshes after it longer."""
+def count_keys(lake: Lake, name: str, changed_rows: int) -> None:
+    """Counts the declared keys of a table if they were not, or after a large change, which would take refreshes longer to
+    add up. Refreshes then need not look up what a change shows."""
     state = lake._log.state()
-    if changed_rows <= MOST_CHANGES * state.entries[name].facts["rows"]:
+    rows = state.entries[name].facts["rows"]
+    if rows < lookup.SMALLEST:
         return
     source = current_source(lake, name, state)
     for column in source.counted:
-        if key_counts(source.table, column, source.new) is not None:
-            make_key_counts(source.table, column, source.after)
+        known = changed_rows <= MOST_CHANGES * rows and key_counts(source.table, column, source.new) is not None
+        if not known and countable(source.after.schema.field(column).type):
+            with suppress(OSError):  # counts only help: without them, rows are looked up
+                make_key_counts(source.table, column, source.after)
 
 
 def snapshot_of(lake: Lake, part: Part) -> Snapshot:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +29,7 @@ from nabla.nested.equations import Sign
 from nabla.nested.model import Relation
 from nabla.nested_checks import check_keys, check_written
 from nabla.proposal import Proposal, retried
-from nabla.sources import recount_keys
+from nabla.sources import count_keys
 from nabla.storage import bags, changes, files
 from nabla.storage.bags import N
 from nabla.storage.catalog import Entry
@@ -178,8 +177,7 @@ class Transaction:
         finally:
             self._close()
         for name in done.moved & self._changes.keys():
-            with suppress(OSError):  # counts only help: without them, rows are looked up
-                recount_keys(self._lake, name, done.info[name]["inserted"] + done.info[name]["deleted"])
+            count_keys(self._lake, name, done.info[name]["inserted"] + done.info[name]["deleted"])
         if any(derived(self._state.entries[name]) for name in done.moved):
             self._lake._subscriptions.deliver()
 

@@ -20,11 +20,12 @@ ORDERED = (*INTEGERS, "float", "double", "string", "date", "timestamp", "timesta
 
 @dataclass(frozen=True)
 class Partial:
-    """A hidden column. `change` is its aggregate over the weighed change, `merged` the new value from the old one and the
-    change (`{old}`, `{change}`, `{deleted}`)."""
+    """A hidden column. `change` is its aggregate over the weighed change, `whole` that over plain rows, `merged` the new
+    value from the old one and the change (`{old}`, `{change}`, `{deleted}`)."""
 
     column: Column
     change: Expr
+    whole: Expr
     initial: str
     merged: str = "({old} + {change})"
     deleted: Expr | None = None
@@ -66,8 +67,10 @@ def _counted(call: Call, weight: Column) -> Partial:
     tests = [f"{a.sql} IS NOT NULL" for a in call.arguments if a.nullable]
     if call.filter:
         tests.insert(0, f"({call.filter.sql})")
-    seen = f"CASE WHEN {' AND '.join(tests)} THEN {weight.ref.sql} ELSE 0L END" if tests else weight.ref.sql
-    return Partial(_named(call, "count", "bigint"), Expr(f"SUM({seen})", "bigint"), "0L")
+    test = " AND ".join(tests)
+    seen = f"CASE WHEN {test} THEN {weight.ref.sql} ELSE 0L END" if tests else weight.ref.sql
+    whole = f"COUNT(CASE WHEN {test} THEN 1 END)" if tests else "COUNT(1)"
+    return Partial(_named(call, "count", "bigint"), Expr(f"SUM({seen})", "bigint"), Expr(whole, "bigint"), "0L")
 
 
 def _argument(call: Call) -> str:
@@ -80,16 +83,19 @@ def _summed(call: Call, weight: Column) -> Partial | None:
     type_ = call.arguments[0].type
     if type_ in INTEGERS:
         stored = "bigint"
+        whole = f"SUM(CAST({_argument(call)} AS BIGINT))"
         change = f"SUM(CAST({_argument(call)} AS BIGINT) * {weight.ref.sql})"
     elif (decimal := decimal_of(type_)) and (decimal[1] <= 6 or decimal[0] + 21 <= 38):
         # A product of decimal(p,s) and a weight has p + 21 digits; beyond 38 Spark would cut the scale down to 6.
         stored = f"decimal(38,{decimal[1]})"
+        whole = f"CAST(SUM({_argument(call)}) AS {stored})"
         change = f"CAST(SUM({_argument(call)} * {weight.ref.sql}) AS {stored})"
     else:
         return None
     return Partial(
         _named(call, "sum", stored),
         Expr(change, stored),
+        Expr(whole, stored),
         f"CAST(0 AS {stored})",
         f"CAST({{old}} + {{change}} AS {stored})",
     )
@@ -135,6 +141,7 @@ def _extreme(word: str, choose: str, beyond: str) -> Callable[[Call, Column], Ma
         partial = Partial(
             _named(call, word.lower(), type_),
             inserted,
+            Expr(f"{word}({argument})", type_),
             f"CAST(NULL AS {type_})",
             f"{choose}({{old}}, {{change}})",
             deleted,
@@ -158,4 +165,5 @@ FUNCTIONS: dict[str, Callable[[Call, Column], Maintained | None]] = {
 
 def count_rows(name: str, weight: Column) -> Partial:
     """The hidden number of rows of a group: when it reaches zero the group is gone."""
-    return Partial(Column(name, "bigint", False), Expr(f"SUM({quote(weight.name)})", "bigint"), "0L")
+    changed = Expr(f"SUM({quote(weight.name)})", "bigint")
+    return Partial(Column(name, "bigint", False), changed, Expr("COUNT(1)", "bigint"), "0L")

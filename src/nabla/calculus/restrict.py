@@ -8,7 +8,7 @@ from the few keys, and one on top of a join does not.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nabla.algebra.expressions import Column, Expr, equal
 from nabla.algebra.nodes import (
@@ -28,10 +28,11 @@ from nabla.algebra.nodes import (
 
 @dataclass(frozen=True)
 class Match:
-    """A row passes if `value` equals the key column, NULLs being equal."""
+    """A row passes if `value` equals the key column, NULLs being equal if it is `null_safe`."""
 
     value: Expr
     key: Column
+    null_safe: bool = True
 
 
 def restrict(node: Node, keys: Node, matches: Sequence[Match]) -> Node:
@@ -47,11 +48,11 @@ def on_columns(node: Node, names: Sequence[str], keys: Node) -> tuple[Match, ...
 
 
 def _stop(node: Node, keys: Node, matches: tuple[Match, ...]) -> Node:
-    return Join(node, keys, tuple(equal(m.value, m.key.ref, null_safe=True) for m in matches), "semi")
+    return Join(node, keys, tuple(equal(m.value, m.key.ref, null_safe=m.null_safe) for m in matches), "semi")
 
 
 def _substituted(matches: tuple[Match, ...], definitions: dict[str, Expr]) -> tuple[Match, ...]:
-    return tuple(Match(m.value.substitute(definitions), m.key) for m in matches)
+    return tuple(replace(m, value=m.value.substitute(definitions)) for m in matches)
 
 
 def _project(node: Project, keys: Node, matches: tuple[Match, ...]) -> Node:

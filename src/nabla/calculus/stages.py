@@ -151,9 +151,11 @@ class Stage:
         return Project(Filter(state, (test,)) if test else state, self.outputs())
 
     def contents(self, at: At) -> Node:
-        if at is At.DELTA:
-            return self.finish(Scan(self.state_table, at, self.state, stored_fields(self.state)))
-        return self.finish(self.rows(at))
+        return self.built(at) if at is At.DELTA else self.finish(self.rows(at))
+
+    def built(self, at: At = At.NEW) -> Node:
+        """The stage's rows from a state that has just been built, or from a change of it: there is nothing to add up."""
+        return self.finish(Scan(self.state_table, at, self.state, stored_fields(self.state)))
 
 
 @dataclass(frozen=True)
@@ -178,7 +180,8 @@ class ChangeTable(Stage):
         return tuple(p for p in self.partials if not p.cancels)
 
     def initial(self, c: Derivation) -> Node:
-        table = self._change_table(c.new(self.source))
+        calls = tuple(_aggregated(_changed(p), p.whole) for p in self.partials)
+        table = Aggregate(c.new(self.source), self.keys, calls)
         outputs = [Named(table.column(k), table.column(k).ref) for k in self.keys]
         outputs += [Named(p.column, self._or_initial(p, _changed(p).ref)) for p in self.partials]
         return Project(table, tuple(outputs))
@@ -308,6 +311,10 @@ class Levels(Stage):
         of_step = frozenset(relations(self.recursion.step)) - {self.recursion.table}
         return frozenset(relations(self.recursion.start)) | of_step
 
+    def built(self, at: At = At.NEW) -> Node:
+        """A level has each row once, with its number of copies."""
+        return super().built(at) if at is At.DELTA else self.finish(self.rows(at))
+
     def step_moves(self, moved: frozenset[str]) -> bool:
         """Whether the step itself changes, and not only what it starts from."""
         return not moved.isdisjoint(relations(self.recursion.step))
@@ -365,6 +372,10 @@ class Staged:
 
     def derivation(self, changed: frozenset[str]) -> Derivation:
         return Derivation(changed, {s.table: s.contents for s in self.stages})
+
+    def building(self) -> Derivation:
+        """Where every stage has just been built when it is read."""
+        return Derivation(frozenset(), {s.table: s.built for s in self.stages})
 
 
 def cut(plan: Node, key: tuple[str, ...] = ()) -> Staged:

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from nabla.algebra.equalities import equated
 from nabla.algebra.evaluator import CannotEvaluate, SparkWouldFail, compile_expression, named_layout
 from nabla.algebra.expressions import Expr
 from nabla.algebra.nodes import (
@@ -43,8 +44,6 @@ Pieces = tuple[pa.Table, ...]
 MOST_TESTED = 20_000
 """Rows, or different values of a column, that the driver tests against a filter."""
 _TESTED_TYPES = ("string", "date", "tinyint", "smallint", "int", "bigint", "decimal", "boolean")
-_INEXACT = ("float", "double")
-"""Spark takes -0.0 and 0.0 as equal, Arrow does not."""
 
 
 class Known:
@@ -134,22 +133,6 @@ class Known:
         if not any(mine in piece.column_names for piece in pieces):
             return (*pieces, pa.table({mine: wanted}))
         return tuple(_among(piece, mine, wanted) for piece in pieces)
-
-
-def equated(join: Join) -> Iterator[tuple[str, str]]:
-    """The columns of the left and of the right side that the join equates, if equal means the same to all."""
-    for conjunct in join.on:
-        if conjunct.sides is None:
-            continue
-        one, other = conjunct.sides[0].column, conjunct.sides[1].column
-        if one is None or other is None or conjunct.sides[0].type != conjunct.sides[1].type:
-            continue
-        if conjunct.sides[0].type in _INEXACT:
-            continue
-        if one in join.left.names and other in join.right.names:
-            yield one, other
-        elif other in join.left.names and one in join.right.names:
-            yield other, one
 
 
 def _among(piece: pa.Table, name: str, wanted: pa.Array) -> pa.Table:

@@ -15,6 +15,7 @@ from itertools import count
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from nabla.algebra.equalities import equated
 from nabla.algebra.nodes import (
     Aggregate,
     At,
@@ -34,12 +35,12 @@ from nabla.algebra.nodes import (
     Window,
 )
 from nabla.engine.emptiness import without_empty
-from nabla.engine.known import Held, Known, equated
+from nabla.engine.known import Held, Known
 from nabla.engine.matching import Matching
 from nabla.storage import reading
 from nabla.storage.table import Snapshot
 
-SMALLEST, LARGEST = 2_000, 20_000_000
+SMALLEST, LARGEST = 2_000, 100_000_000
 """Rows of a table that is worth looking through on the driver. A smaller one is read whole; of a larger one that much may
 have to be looked through, where statistics tell that the values are nowhere else."""
 MOST_VALUES = 100_000

@@ -42,7 +42,7 @@ def maintenance(staged: Staged, changed: frozenset[str], rows: Rows = NOTHING_KN
 
 def rebuilding(staged: Staged) -> tuple[Step, ...]:
     """Steps that compute every state and the view whole."""
-    everything = staged.derivation(frozenset())
+    everything = staged.building()
     builds: list[Step] = [_build(stage, everything) for stage in staged.stages]
     return (*builds, Recompute(everything.new(staged.root)))
 

@@ -63,7 +63,7 @@ def build(staged: Staged, database: Database) -> tuple[Bag, dict[str, Bag]]:
         if isinstance(step, Build):
             state = evaluate(step.query, stored)
             states[step.stage.table] = state
-            stored.hidden[step.stage.state_table, At.NEW] = _log(state)
+            stored.hidden[step.stage.state_table, At.NEW] = Counter({(*row, 1): n for row, n in state.items()})
         elif isinstance(step, Iterate):
             levels = _loop(step, stored).compute()
             states[step.stage.table] = state = _with_levels(levels)
