@@ -69,7 +69,7 @@ class Matching:
     def _part(self, snapshot: Snapshot, file: DataFile, key: str, values: pa.Array, wanted: pa.Array) -> _Part:
         known = (snapshot.path(file), id(file.keep), key, id(values))
         if known not in self._parts:
-            column = reading.read_file(snapshot, file, [key])[key]
+            column = reading.looked_up(snapshot, file, [key])[key]
             self.looked_at += len(column)
             mask = pc.is_in(column, value_set=wanted)
             here = pc.sum(mask).as_py() or 0
@@ -80,7 +80,7 @@ class Matching:
 def _table(snapshot: Snapshot, part: _Part, columns: Sequence[str]) -> pa.Table:
     missing = [c for c in columns if c not in part.columns]
     if missing:
-        rows = reading.read_file(snapshot, part.file, missing).filter(part.mask)
+        rows = reading.looked_up(snapshot, part.file, missing).filter(part.mask)
         part.columns.update(zip(missing, rows.columns, strict=True))
     return pa.table({c: part.columns[c] for c in columns})
 

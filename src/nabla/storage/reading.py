@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
-from nabla.storage import places
+from nabla.storage import kept, places
 from nabla.storage.files import DataFile
 from nabla.storage.table import Snapshot
 
@@ -21,6 +22,22 @@ def read_file(snapshot: Snapshot, file: DataFile, columns: Sequence[str] | None 
         rows = parquet.metadata.num_rows
     arrays = [_column(snapshot, file, held, rows, field) for field in wanted]
     table = pa.Table.from_arrays(arrays, schema=wanted) if arrays else _no_columns(rows)
+    return table if file.keep is None else table.filter(file.keep)
+
+
+def looked_up(snapshot: Snapshot, file: DataFile, columns: Sequence[str]) -> pa.Table:
+    """The same for a table that is looked up: what is read of it is at hand the next time, unless it is a large one."""
+    if snapshot.rows > kept.LARGEST_TABLE:
+        return read_file(snapshot, file, columns)
+    keys = {name: (snapshot.path(file), name, snapshot.schema.field(name).type) for name in columns}
+    found = {name: column for name, key in keys.items() if (column := kept.KEPT.get(key)) is not None}
+    missing = [name for name in columns if name not in found]
+    if missing:
+        whole = read_file(snapshot, replace(file, keep=None), missing)
+        for name, column in zip(missing, whole.columns, strict=True):
+            kept.KEPT.put(keys[name], column)
+            found[name] = column
+    table = pa.table([found[name] for name in columns], names=list(columns))
     return table if file.keep is None else table.filter(file.keep)
 
 
