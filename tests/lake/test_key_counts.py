@@ -167,3 +167,18 @@ def test_a_large_change_is_counted_when_it_is_made(shop: Lake) -> None:
 def test_only_whole_numbers_are_counted() -> None:
     assert all(map(countable, (pa.int32(), pa.int64(), pa.date32(), pa.timestamp("us", "UTC"))))
     assert not any(map(countable, (pa.string(), pa.float64(), pa.decimal128(10, 2), pa.bool_())))
+
+
+def test_a_table_that_grows_little_by_little_is_counted_once_it_is_large(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lookup, "SMALLEST", 50)
+    lake.create_table("orders", schema="id INT", key="id")
+    for start in range(0, 60, 20):
+        (source,) = [lake._log.table(lake._log.state().entries["orders"].parts["data"])]
+        assert key_counts(source, "id", source.latest()) is None
+        with lake.transaction() as tx:
+            tx.insert("orders", [(i,) for i in range(start, start + 20)])
+    counts = key_counts(source, "id", source.latest())
+    assert counts is not None
+    assert counts.of(source.latest(), [0, 59, 60]) == [1, 1, 0]

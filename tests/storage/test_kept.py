@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
+from dataclasses import replace
+from pathlib import Path
 
+import pyarrow as pa
+from deltalake import Schema
+
+from nabla.storage import files, reading
 from nabla.storage.kept import KeptColumns
+from nabla.storage.table import StoredTable
 
 
 def column(rows: int) -> pa.ChunkedArray:
@@ -41,3 +47,15 @@ def test_the_same_column_counts_once() -> None:
     kept.put("a", column(3))
     kept.put("a", column(3))
     assert kept.bytes == 24
+
+
+def test_a_file_is_read_once_and_rows_that_are_hidden_later_are_left_out(tmp_path: Path) -> None:
+    rows = pa.table({"id": [1, 2, 3], "text": ["a", "b", None]})
+    table = StoredTable.create(tmp_path, Schema.from_arrow(rows.schema).to_json(), files.write(tmp_path, rows))
+    snapshot = table.snapshot()
+    (file,) = snapshot.files
+    assert reading.looked_up(snapshot, file, ["id"]).to_pydict() == {"id": [1, 2, 3]}
+    assert reading.looked_up(snapshot, file, ["text", "id"]) == rows.select(["text", "id"])
+    (tmp_path / file.path).unlink()
+    hidden = replace(file, keep=pa.array([True, False, True]))
+    assert reading.looked_up(snapshot, hidden, ["id", "text"]).to_pydict() == {"id": [1, 3], "text": ["a", None]}

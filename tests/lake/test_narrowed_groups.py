@@ -1,0 +1,63 @@
+"""Subqueries with groups keep those of the keys that the query asks for, and stay exact, even where no key is one."""
+
+from __future__ import annotations
+
+import pytest
+from comparing import refreshed
+
+from nabla.lake import Lake
+
+pytestmark = pytest.mark.spark
+
+BELOW_AVERAGE = """
+    SELECT p.id, l.price FROM lines l JOIN parts p ON p.id = l.part
+    WHERE p.brand = 'A' AND l.price < (SELECT AVG(price) FROM lines m WHERE m.part = p.id)
+"""
+WITHOUT_A_FILTER = BELOW_AVERAGE.replace("p.brand = 'A' AND", "")
+
+
+@pytest.fixture
+def shop(lake: Lake) -> Lake:
+    parts = [(i, "ABC"[i % 3]) for i in range(9)]
+    lake.create_table("parts", schema="id INT, brand STRING", data=parts, key="id")
+    lines = [(i % 9, i * i % 17) for i in range(60)]
+    lake.create_table("lines", schema="part INT, price INT", data=lines)
+    return lake
+
+
+def groups(lake: Lake, view: str) -> int:
+    """Rows of the first state of a view."""
+    parts = lake._log.state().entries[view].parts
+    return lake._log.table(parts["@0"]).snapshot(parts["@0"].version).rows
+
+
+def test_only_groups_that_are_asked_for_are_kept(shop: Lake) -> None:
+    shop.create_view("some", BELOW_AVERAGE)
+    shop.create_view("all_of_them", WITHOUT_A_FILTER)
+    assert (groups(shop, "some"), groups(shop, "all_of_them")) == (3, 9)
+    assert "semi join" in str(shop.explain("some"))
+
+
+def test_views_follow_parts_that_come_to_be_asked_for_and_that_no_longer_are(shop: Lake) -> None:
+    shop.create_view("some", BELOW_AVERAGE)
+    for change in (
+        {"set": {"brand": "'A'"}, "where": "id = 1"},
+        {"set": {"brand": "'B'"}, "where": "id IN (0, 3)"},
+        {"set": {"brand": "'A'"}, "where": "id = 3"},
+    ):
+        with shop.transaction() as tx:
+            tx.update("parts", **change)
+            tx.insert("lines", [(1, 2), (3, 1), (6, 40), (None, 5)])
+            tx.delete("lines", where="price = 16")
+        assert refreshed(shop, mode="incremental")["some"].mode == "incremental"
+
+
+def test_a_key_that_is_none_costs_nothing_but_time(shop: Lake) -> None:
+    shop.create_view("some", BELOW_AVERAGE)
+    with shop.transaction() as tx:
+        tx.insert("parts", [(0, "A"), (1, "A"), (None, "A")])  # 0 and 1 are there
+        tx.insert("lines", [(None, 3), (1, 1)])
+    refreshed(shop, mode="incremental")
+    with shop.transaction() as tx:
+        tx.delete("parts", where="id = 0")
+    refreshed(shop, mode="incremental")
