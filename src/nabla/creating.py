@@ -14,7 +14,7 @@ from nabla.building import build, outdated
 from nabla.calculus.narrowing import narrowed
 from nabla.declared import columns_of
 from nabla.errors import NablaError
-from nabla.frontend.catalyst import define
+from nabla.frontend.catalyst import Note, define
 from nabla.frontend.prune import pruned
 from nabla.maintaining import Maintenance
 from nabla.nested.language import Nested
@@ -63,8 +63,9 @@ def _defined(lake: Lake, name: str, query: str | DataFrame | Nested, state: Lake
     if isinstance(query, Nested):
         return nests.define(name, query, lake, state)
     defined = define(lake.spark, query, list(state.entries), name)
-    plan = pruned(narrowed(defined.plan, lambda table, field: _is_key(state.entries[table], field)))
-    return View.of(name, plan, defined.outputs, defined.sql, tuple(str(n) for n in defined.notes))
+    plan, told = narrowed(defined.plan, lambda table, field: _is_key(state.entries[table], field))
+    notes = (*defined.notes, *(Note("GROUPS_NARROWED", text) for text in told))
+    return View.of(name, pruned(plan), defined.outputs, defined.sql, tuple(map(str, notes)))
 
 
 def _is_key(entry: Entry, column: str) -> bool:

@@ -117,6 +117,7 @@ def test_grouping_sets_read_their_input_once(spark, lake):
 def test_an_order_without_limit_is_dropped_with_a_note(spark, lake):
     definition = define(spark, "SELECT a\nFROM t\nORDER BY a", lake, "v")
     assert [note.code for note in definition.notes] == ["ORDER_DROPPED"]
+    assert str(definition.notes[0]).startswith("ORDER_DROPPED: ORDER BY without LIMIT means nothing in a stored view")
     assert "line 3" in definition.notes[0].place
     assert not any(isinstance(node, TopK) for node in definition.plan.walk())
 

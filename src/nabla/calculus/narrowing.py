@@ -25,9 +25,11 @@ IsKey = Callable[[str, str], bool]
 _NUMBER = re.compile(r"#(\d+)$")
 
 
-def narrowed(plan: Node, is_key: IsKey) -> Node:
-    """The same query, with semijoins below its groups where those are of keys that some filtered table has few of."""
-    return _Narrowing(plan, is_key).visit(plan)
+def narrowed(plan: Node, is_key: IsKey) -> tuple[Node, tuple[str, ...]]:
+    """The same query, with semijoins below its groups where those are of keys that some filtered table has few of; and
+    what to tell of it."""
+    narrowing = _Narrowing(plan, is_key)
+    return narrowing.visit(plan), tuple(narrowing.told)
 
 
 @dataclass
@@ -78,6 +80,7 @@ class _Narrowing:
         names = (column.name for node in plan.walk() for column in node.columns)
         self._numbers = count(1 + max((int(m[1]) for name in names if (m := _NUMBER.search(name))), default=0))
         self._done: dict[int, Node] = {}
+        self.told: list[str] = []
 
     def visit(self, node: Node) -> Node:
         if id(node) not in self._done:
@@ -109,6 +112,8 @@ class _Narrowing:
         limit = self._limit(region, partner, tables) if group else None
         if limit is None:
             return grouped
+        (table,) = (node.table for node in limit.walk() if isinstance(node, Scan))
+        self.told.append(f"groups by {grouped.column(name).label} are kept for rows of {table} that its filter leaves")
         null_safe = all(c.null_safe for c in join.on if {name, partner} <= c.columns)
         return restrict(grouped, limit, (Match(grouped.column(name).ref, limit.columns[0], null_safe),))
 

@@ -36,6 +36,9 @@ class Note:
     message: str
     place: str = ""
 
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}{f' ({self.place})' if self.place else ''}"
+
 
 @dataclass(frozen=True)
 class Definition:
