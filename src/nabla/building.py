@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -95,12 +96,13 @@ def run_recursive(lake: Lake, views: Mapping[str, View], execution: Execution) -
 
 
 def _new_parts(lake: Lake, view: View, result: Result) -> dict[str, Part]:
+    """Tables of a view, made side by side: most of the time they wait for the disk."""
     assert result.whole is not None
-    parts = {"data": _new_part(lake, view.name, result.whole)}
-    parts["feed"] = _new_part(lake, f"{view.name}_feed", Rows(feed_schema(view.schema)))
-    for stage in view.staged.stages:
-        parts[stage.table] = _new_part(lake, f"{view.name}_state", result.states[stage.table])
-    return parts
+    wanted = {"data": (view.name, result.whole), "feed": (f"{view.name}_feed", Rows(feed_schema(view.schema)))}
+    wanted |= {s.table: (f"{view.name}_state", result.states[s.table]) for s in view.staged.stages}
+    with ThreadPoolExecutor(len(wanted)) as pool:
+        made = {part: pool.submit(_new_part, lake, name, rows) for part, (name, rows) in wanted.items()}
+    return {part: running.result() for part, running in made.items()}
 
 
 def _new_part(lake: Lake, name: str, rows: Rows) -> Part:
