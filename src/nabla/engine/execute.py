@@ -68,6 +68,7 @@ class Execution:
         self.bound: dict[tuple[Size, str, At], str] = {}
         self.made: dict[tuple[str, At], Make] = {}
         self.arrow: dict[tuple[str, At], pa.Table] = {}
+        self.built: dict[str, Rows] = {}
         self.unchanged: set[str] = set()
         self.touched: Rows | None = None
         self.result = Result()
@@ -229,7 +230,7 @@ class Execution:
         hidden = hidden_schema(step.stage.state)
         query = self._sql(step.query)
         rows = self._rows(query.wrapped("SELECT *, CAST(1 AS BIGINT) AS _n FROM ({})"), types.with_weight(hidden))
-        self.result.states[step.stage.table] = rows
+        self.result.states[step.stage.table] = self.built[step.stage.state_table] = rows
         self.hold(step.stage.state_table, rows.frame, rows.table)
 
     def _iterate(self, step: Iterate, finish: Finish | None) -> None:
@@ -283,7 +284,7 @@ class Execution:
     def _rows(self, query: Query, schema: StructType) -> Rows:
         self.result.queries += 1
         frame = self.sessions.workspace(query.size).session.sql(query.text)
-        if not self.plan.large:
+        if query.size != "large":
             return Rows(schema, table=types.conform(frame.toArrow(), schema))
         path = self.workspace.path()
         _cast(frame, schema).write.parquet(path)
@@ -316,11 +317,11 @@ class Execution:
         return Query(self.relations.moments.bound(text), size)
 
     def _size(self, node: Node) -> Size:
-        """A query over large tables that were reduced to a few rows is a tiny one."""
-        if self.plan.size != "small":
+        """A query over large tables that were reduced to a few rows is a tiny one, and so is one over a small state."""
+        if self.plan.large and self.plan.mode == "incremental":
             return self.plan.size
         scans = {(n.table, n.at): n for n in node.walk() if isinstance(n, Scan)}
-        return "tiny" if sum(map(self._rows_of, scans.values())) < TINY_TABLES else "small"
+        return "tiny" if sum(map(self._rows_of, scans.values())) < TINY_TABLES else self.plan.size
 
     def _rows_of(self, scan: Scan) -> int:
         held = self.arrow.get((scan.table, scan.at))
@@ -329,6 +330,8 @@ class Execution:
         if scan.table in self.relations.sources:
             source = self.relations.sources[scan.table]
             return source.changed_rows if scan.at is At.DELTA else source.at(scan.at).rows
+        if scan.table in self.built:
+            return self.built[scan.table].count
         state = self.relations.states.get(scan.table)
         return state.rows if state is not None else TINY_TABLES
 

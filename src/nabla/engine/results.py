@@ -31,9 +31,13 @@ class Rows:
 
     @property
     def empty(self) -> bool:
+        return self.count == 0
+
+    @property
+    def count(self) -> int:
         if self.table is not None:
-            return bool(self.table.num_rows == 0)
-        return sum(places.parquet_footer(p).num_rows for p in self.files()) == 0
+            return int(self.table.num_rows)
+        return sum(places.parquet_footer(p).num_rows for p in self.files())
 
     def files(self) -> list[str]:
         return places.parquet_files(self.folder or "")
