@@ -47,7 +47,7 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 @pytest.fixture(autouse=True)
 def everything_on_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "MOST_ROWS", -1)
+    monkeypatch.setattr(local, "MOST_VALUES", -1)
 
 
 def executors(spark: SparkSession) -> int:

@@ -8,7 +8,7 @@ else, and for more than a few rows, Spark is asked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 
 import pyarrow as pa
@@ -40,8 +40,9 @@ from nabla.algebra.nodes import (
 )
 from nabla.calculus.stages import COPY
 
-MOST_ROWS = 40_000
-"""Rows of all that a query reads: from some ten thousands on Spark's fixed costs are worth it."""
+MOST_VALUES = 400_000
+"""Values that a query reads and computes of its relations before it joins them, about a microsecond each: from then on
+Spark's fixed costs are worth it."""
 MOST_PAIRS = 200_000
 
 Held = Callable[[Scan], pa.Table | None]
@@ -63,12 +64,40 @@ def answer(node: Node, held: Held, schema: pa.Schema) -> pa.Table | None:
         if rows is None:
             return None
         relations[scan] = rows
-    if sum(rows.num_rows for rows in relations.values()) > MOST_ROWS:
+    if _values(node, relations, {})[0] > MOST_VALUES:
         return None
     try:
         return _table(_LocalRun(relations)(node), node.signed, schema)
     except (_TooMuch, CannotEvaluate, SparkWouldFail, pa.ArrowInvalid):
         return None  # an error of the query is Spark's to report
+
+
+def _values(node: Node, relations: Mapping[Scan, pa.Table], seen: dict[int, int]) -> tuple[int, int]:
+    """How many values a query reads and computes, and of how many rows; what a join leaves is not known, and little. What
+    occurs in several places is computed once."""
+    if id(node) in seen:
+        return 0, seen[id(node)]
+    if isinstance(node, Scan):
+        rows = relations[node].num_rows
+        values = rows * len(node.columns)
+    else:
+        below = [_values(part, relations, seen) for part in node.inputs]
+        values, rows = sum(v for v, _ in below), sum(r for _, r in below)
+    values += rows * _computed(node)
+    seen[id(node)] = 0 if isinstance(node, Join | Aggregate) else rows
+    return values, seen[id(node)]
+
+
+def _computed(node: Node) -> int:
+    """Expressions that are evaluated for every row."""
+    match node:
+        case Filter():
+            return len(node.conjuncts)
+        case Project():
+            return sum(o.expr.column is None for o in node.outputs)
+        case Aggregate():
+            return len(node.calls)
+    return 0
 
 
 class _LocalRun(HashRun):

@@ -164,12 +164,12 @@ def run(
 @contextmanager
 def _only_spark(lake: Lake) -> Iterator[None]:
     """Nothing is computed by the driver."""
-    most, lake._only_spark_rounds = local.MOST_ROWS, True
-    local.MOST_ROWS = -1
+    most, lake._only_spark_rounds = local.MOST_VALUES, True
+    local.MOST_VALUES = -1
     try:
         yield
     finally:
-        local.MOST_ROWS = most
+        local.MOST_VALUES = most
 
 
 class _Run:
