@@ -87,6 +87,17 @@ def test_a_lake_of_random_views_stays_what_its_queries_give(spark: SparkSession)
 
 
 @pytest.mark.spark
+def test_the_reference_takes_the_first_rows_where_spark_by_itself_takes_others(spark: SparkSession) -> None:
+    from nabla.testing.fuzz.lake_trial import Reference
+
+    reference = Reference(spark)
+    reference.create(Table("r", (Column("a", "int"),)), ((1,), (3,), (2,)))
+    count = "(SELECT COUNT(*) FROM r AS other WHERE other.a = first.a)"
+    answer = reference.answer(f"SELECT a, {count} AS n FROM (SELECT a FROM r ORDER BY a DESC LIMIT 1) AS first")
+    assert answer.to_pylist() == [{"a": 3, "n": 1}]
+
+
+@pytest.mark.spark
 @pytest.mark.usefixtures("forgetful_union")
 def test_a_wrong_rule_is_found_on_spark_and_the_lake_made_small(spark: SparkSession, tmp_path: Path) -> None:
     from nabla.testing.fuzz.lake_case import LakeCase, TableRows, fault_of, shrunk
