@@ -82,7 +82,7 @@ def _warm(lake: Lake, views: Mapping[str, str], workload: Workload, scratch: Pat
 def _built(lake: Lake, views: Mapping[str, str], workload: Workload, scratch: Path, say: Say) -> Iterator[Measurement]:
     missing = {name: sql for name, sql in views.items() if name not in lake.status()}
     if workload.builds:
-        for one in measure_builds(lake, missing, workload.scale, scratch):
+        for one in measure_builds(lake, missing, workload.scale, scratch, workload.rounds):
             say(
                 f"built {one.view} in {one.refresh_seconds:.1f} s, Spark wrote its rows in {one.recompute_seconds:.1f} s"
             )

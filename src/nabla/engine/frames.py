@@ -23,7 +23,6 @@ _SETTINGS = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
-    "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.ui.explainMode": "simple",  # every query describes itself to listeners; the default is elaborate
@@ -49,9 +48,15 @@ _BY_SIZE: dict[Size, dict[str, str]] = {
     },
     # Parquet is read in batches with compiled code only, and adaptive execution leaves out the scan of a table that an
     # empty change is joined with.
-    "small": {"spark.sql.adaptive.enabled": "true", "spark.sql.codegen.wholeStage": "true"},
+    "small": {
+        "spark.sql.adaptive.enabled": "true",
+        "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
+        "spark.sql.codegen.wholeStage": "true",
+    },
+    # What is left after an exchange may be few megabytes and still much work: every core gets a share of it.
     "large": {
         "spark.sql.adaptive.enabled": "true",
+        "spark.sql.adaptive.coalescePartitions.parallelismFirst": "true",
         "spark.sql.codegen.wholeStage": "true",
         "spark.sql.shuffle.partitions": "16",
     },
