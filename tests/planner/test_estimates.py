@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from nabla.algebra.expressions import Column
+from nabla.algebra.nodes import At, Scan
+from nabla.calculus.stages import cut
+from nabla.planner.choose import UNTRIED_MARGIN, choose
 from nabla.planner.estimates import CHANGE_ROWS_PER_SECOND, FASTEST, incremental_cost
 from nabla.planner.facts import Measured, SourceFacts, ViewFacts
 
@@ -53,3 +57,30 @@ def test_like_is_compared_with_like(other: Measured) -> None:
     """A change of another table, and the first refresh of a process, say nothing of this one."""
     assert expected(facts(1000, other)) == (1000 / CHANGE_ROWS_PER_SECOND, False)
     assert expected(facts(1000, other, table=other.changed[0], cold=other.cold)) == (9, True)
+
+
+BUILT = Measured("full", 1.0, 0, 2_000_000)
+"""A build of the view, in one second."""
+
+
+def chosen(now: ViewFacts) -> tuple[str, str]:
+    view = cut(Scan("orders", At.NEW, (Column("id#1", "bigint"),), ("id",)))
+    plan = choose(now, view, "auto")
+    return plan.mode, plan.reason
+
+
+def test_what_was_never_tried_is_tried_once() -> None:
+    rows = int(2 * CHANGE_ROWS_PER_SECOND)
+    mode, reason = chosen(facts(rows, BUILT))
+    assert (mode, "not tried yet" in reason) == ("incremental", True)
+    assert chosen(facts(rows, BUILT, measured(2, rows)))[0] == "full"
+
+
+def test_what_is_far_too_slow_is_not_even_tried() -> None:
+    mode, reason = chosen(facts(int(2 * UNTRIED_MARGIN * CHANGE_ROWS_PER_SECOND), BUILT))
+    assert (mode, reason.startswith("recomputing is cheaper")) == ("full", True)
+
+
+def test_a_change_of_another_table_is_tried_anew() -> None:
+    rows = int(2 * CHANGE_ROWS_PER_SECOND)
+    assert chosen(facts(rows, BUILT, measured(9, rows, table="parts")))[0] == "incremental"

@@ -14,6 +14,8 @@ MARGIN = 1.25
 """Recomputing must promise to be this much faster to be preferred: estimates are rough, and a maintained view reads less."""
 MEASURED_MARGIN = 1.05
 """The same where both were measured after changes of this size."""
+UNTRIED_MARGIN = 3.0
+"""The same where the view was never maintained after a change of these tables: nothing is learnt of what is never tried."""
 TINY_TABLES = 200_000
 """Below so many rows there is nothing to adapt to: Spark plans once and runs."""
 LARGE_CHANGE = 400_000
@@ -38,19 +40,25 @@ def choose(facts: ViewFacts, staged: Staged, mode: Mode) -> Plan:
     staged = _by_key_or_not(facts, staged)
     steps = maintenance(staged, facts.changed, facts.source_rows)
     ours, theirs = incremental_cost(facts, steps), full_cost(facts, staged)
-    margin = MEASURED_MARGIN if ours.measured and theirs.measured else MARGIN
-    if mode == "auto" and theirs.seconds * margin < ours.seconds:
+    if mode == "auto" and theirs.seconds * _margin(ours, theirs) < ours.seconds:
         return _full(facts, staged, f"recomputing is cheaper: {theirs}, maintaining {ours}", ours, theirs)
-    why = (
-        "cheaper than recomputing"
-        if ours.seconds <= theirs.seconds
-        else "asked for"
-        if mode != "auto"
-        else "about as cheap"
-    )
-    reason = f"{facts.changes}; {why}: {ours}, recomputing {theirs}"
+    reason = f"{facts.changes}; {_why(ours, theirs, mode)}: {ours}, recomputing {theirs}"
     size = _size(facts, 0 if staged.keyed else facts.changed_rows)
     return Plan(facts.name, "incremental", reason, steps, facts.changed, ours, theirs, size)
+
+
+def _margin(ours: Estimate, theirs: Estimate) -> float:
+    if ours.untried:
+        return UNTRIED_MARGIN
+    return MEASURED_MARGIN if ours.measured and theirs.measured else MARGIN
+
+
+def _why(ours: Estimate, theirs: Estimate, mode: Mode) -> str:
+    if ours.seconds <= theirs.seconds:
+        return "cheaper than recomputing"
+    if mode != "auto":
+        return "asked for"
+    return "not tried yet" if ours.untried else "about as cheap"
 
 
 def _by_key_or_not(facts: ViewFacts, staged: Staged) -> Staged:

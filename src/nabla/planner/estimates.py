@@ -37,7 +37,7 @@ def incremental_cost(facts: ViewFacts, steps: tuple[Step, ...]) -> Estimate:
     past = facts.measured("incremental")
     if not past:
         modelled = queries * QUERY_SECONDS + read / READ_ROWS_PER_SECOND + facts.changed_rows / CHANGE_ROWS_PER_SECOND
-        return Estimate(modelled, because)
+        return Estimate(modelled, because, untried=True)
     seconds, alike = _as_measured(past, facts.changed_rows)
     return Estimate(max(seconds, FASTEST), f"as measured, {because}", alike)
 

@@ -108,6 +108,8 @@ class Estimate:
     because: str
     measured: bool = False
     """Whether a refresh like the one to come was measured."""
+    untried: bool = False
+    """Whether none was measured that is at all like it."""
 
     def __str__(self) -> str:
         return f"{self.seconds:.2f} s ({self.because})"

@@ -13,7 +13,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from nabla.algebra.expressions import Column
-from nabla.testing.fuzz.lake_trial import Batch, Change, Fault, Refused, Trial
+from nabla.testing.fuzz.lake_trial import UNDECLARED, Batch, Change, Declared, Fault, Refused, Trial
 from nabla.testing.fuzz.shrinking import shrink, without_some
 from nabla.testing.fuzz.sql_edits import names_in, smaller_queries
 from nabla.testing.random_data import Row, Table
@@ -25,6 +25,7 @@ SHRINKING_SECONDS = 120.0
 class TableRows:
     table: Table
     rows: tuple[Row, ...]
+    declared: Declared = UNDECLARED
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ def fault_of(spark: SparkSession, case: LakeCase, folder: Path) -> Fault | None:
     try:
         trial = Trial(spark, folder)
         for table in case.tables:
-            trial.create_table(table.table, table.rows)
+            trial.create_table(table.table, table.rows, table.declared)
         for name, sql in case.views:
             if fault := trial.create_view(name, sql):
                 return fault
@@ -73,7 +74,7 @@ def shrunk(
 def _size(case: LakeCase) -> int:
     rows = sum(len(table.rows) for table in case.tables)
     changed = sum(len(change.gone) + len(change.come) for batch in case.batches for change in batch)
-    columns = sum(len(table.table.columns) for table in case.tables)
+    columns = sum(len(table.table.columns) + len(table.declared.columns) for table in case.tables)
     return sum(len(sql) for _, sql in case.views) + 10 * (rows + changed + columns + 5 * len(case.batches))
 
 
@@ -85,6 +86,7 @@ def _smaller(case: LakeCase, view: str) -> Iterator[LakeCase]:
             views = (*case.views[:place], (name, smaller), *case.views[place + 1 :])
             yield _needed(replace(case, views=views), view)
     yield from _with_fewer_rows(case)
+    yield from _with_fewer_declarations(case)
     yield from _with_fewer_columns(case)
 
 
@@ -100,8 +102,9 @@ def _needed(case: LakeCase, view: str) -> LakeCase:
                 visit(read)
 
     visit(view)
-    tables = tuple(table for table in case.tables if table.table.name in wanted)
-    names = {table.table.name for table in tables}
+    kept = [table for table in case.tables if table.table.name in wanted]
+    names = {table.table.name for table in kept}
+    tables = tuple(replace(table, declared=table.declared.among(names)) for table in kept)
     batches = (tuple(change for change in batch if change.table in names) for batch in case.batches)
     views = tuple((name, sql) for name, sql in case.views if name in wanted)
     return LakeCase(tables, views, tuple(batch for batch in batches if batch))
@@ -145,9 +148,18 @@ def _smaller_changes(change: Change) -> Iterator[Change]:
         yield replace(change, come=tuple(kept))
 
 
+def _with_fewer_declarations(case: LakeCase) -> Iterator[LakeCase]:
+    for i, table in enumerate(case.tables):
+        for fewer in (replace(table.declared, key=None), replace(table.declared, foreign=())):
+            if fewer != table.declared:
+                tables = (*case.tables[:i], replace(table, declared=fewer), *case.tables[i + 1 :])
+                yield replace(case, tables=tables)
+
+
 def _with_fewer_columns(case: LakeCase) -> Iterator[LakeCase]:
-    """Columns whose names occur in no view."""
-    text = " ".join(sql for _, sql in case.views)
+    """Columns whose names occur in no view and no declaration."""
+    declared = [f"{t.declared.key} {t.declared.foreign}" for t in case.tables]
+    text = " ".join([*(sql for _, sql in case.views), *declared])
     for i, table in enumerate(case.tables):
         columns = table.table.columns
         kept = [place for place, column in enumerate(columns) if column.name in text]
@@ -162,7 +174,7 @@ def _narrowed(case: LakeCase, number: int, kept: list[int]) -> LakeCase:
     def narrow(rows: tuple[Row, ...]) -> tuple[Row, ...]:
         return tuple(tuple(row[place] for place in kept) for row in rows)
 
-    table = TableRows(Table(old.table.name, columns), narrow(old.rows))
+    table = replace(old, table=Table(old.table.name, columns), rows=narrow(old.rows))
     batches = tuple(
         tuple(Change(c.table, narrow(c.gone), narrow(c.come)) if c.table == table.table.name else c for c in batch)
         for batch in case.batches

@@ -28,7 +28,9 @@ _IMPORTS = [
 
 def _tables(case: LakeCase) -> Iterator[str]:
     for table in case.tables:
-        yield f"lake.create_table({table.table.name!r}, schema={table.table.ddl!r}, data={_rows(table.rows)})"
+        said = f", key={table.declared.key!r}" if table.declared.key else ""
+        said += f", foreign_keys={dict(table.declared.foreign)!r}" if table.declared.foreign else ""
+        yield f"lake.create_table({table.table.name!r}, schema={table.table.ddl!r}{said}, data={_rows(table.rows)})"
 
 
 def _views(case: LakeCase) -> Iterator[str]:

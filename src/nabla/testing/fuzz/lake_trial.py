@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,26 @@ class Change:
 
 
 Batch = tuple[Change, ...]
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What is said of the keys of a table, true or not: no view may be wrong where it is not. `foreign` are columns and the
+    "table.column" that they refer to."""
+
+    key: str | None = None
+    foreign: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def columns(self) -> set[str]:
+        return {column for column, _ in self.foreign} | ({self.key} if self.key else set())
+
+    def among(self, tables: Collection[str]) -> Declared:
+        """Without what refers to other tables."""
+        return replace(self, foreign=tuple(f for f in self.foreign if f[1].partition(".")[0] in tables))
+
+
+UNDECLARED = Declared()
 
 
 @dataclass(frozen=True)
@@ -131,8 +151,9 @@ class Trial:
         self._answers: dict[str, pa.Table] = {}
         self._changed: set[str] = set()
 
-    def create_table(self, table: Table, rows: tuple[Row, ...]) -> None:
-        self.lake.create_table(table.name, schema=table.ddl, data=list(rows))
+    def create_table(self, table: Table, rows: tuple[Row, ...], declared: Declared = UNDECLARED) -> None:
+        foreign = dict(declared.foreign)
+        self.lake.create_table(table.name, schema=table.ddl, data=list(rows), key=declared.key, foreign_keys=foreign)
         self.reference.create(table, rows)
 
     def create_view(self, name: str, sql: str) -> Fault | None:

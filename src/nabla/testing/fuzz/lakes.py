@@ -18,10 +18,11 @@ from nabla.algebra.sql import to_sql
 from nabla.engine.session import LOG_SETTINGS, build_session
 from nabla.testing.fuzz.budget import Budget
 from nabla.testing.fuzz.lake_case import LakeCase, TableRows, shrunk
-from nabla.testing.fuzz.lake_trial import Batch, Change, Fault, Refused, Trial
+from nabla.testing.fuzz.lake_trial import Batch, Change, Declared, Fault, Refused, Trial
 from nabla.testing.random_data import (
     Schema,
     Sizes,
+    Table,
     random_bag,
     random_change,
     random_schema,
@@ -37,6 +38,7 @@ BATCHES = 10
 SHRUNK = 3
 """So many faults of a lake are made small: most often they have one cause."""
 _CHANGED = 0.7
+_DECLARED = 0.6
 _OF_PLANS = 0.2
 """The share of views that are random plans printed as SQL; the others are text as people write it."""
 _LONG, _LONG_ONES = 5, 0.1
@@ -125,14 +127,28 @@ class _Round:
         tables = []
         for table in self.schema:
             rows = tuple(random_bag(self.rng, table, SIZES.rows).elements())
-            self.trial.create_table(table, rows)
-            tables.append(TableRows(table, rows))
+            tables.append(TableRows(table, rows, self._declared(table, tables)))
+            self.trial.create_table(table, rows, tables[-1].declared)
         self.findings.lakes += 1
         faults = self._make_views(views, advanced)
         while not faults and len(self.batches) < batches and self.trial.views and advanced():
             faults = self._batch()
         self.findings.spent.update(asdict(self.trial.seconds))
         return faults, LakeCase(tuple(tables), tuple(self.texts.items()), tuple(self.batches))
+
+    def _declared(self, table: Table, others: list[TableRows]) -> Declared:
+        """Keys and references at random; of so few different values hardly any is one."""
+        columns = next(plain.columns for plain in self.plain if plain.name == table.name)
+        key = self.rng.choice(columns).name if self.rng.random() < _DECLARED else None
+        references = [
+            (c, f"{o.table.name}.{d.name}")
+            for c in columns
+            for o in others
+            for d in o.table.columns
+            if c.type == d.type
+        ]
+        drawn = {c.name: target for c, target in references if self.rng.random() < _DECLARED / 2}
+        return Declared(key, tuple(drawn.items()))
 
     def _make_views(self, views: int, advanced: Callable[[], bool]) -> list[Fault]:
         shown: list[tuple[str, tuple[Field, ...]]] = []
