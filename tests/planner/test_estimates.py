@@ -46,7 +46,13 @@ def test_between_two_sizes_a_line_is_drawn() -> None:
     assert expected(facts(30_700, measured(11, 100_000), measured(1, 1000))) == (pytest.approx(4), False)
 
 
-def test_beyond_all_sizes_the_models_slope_holds() -> None:
+def test_beyond_all_sizes_costs_grow_as_they_did_but_no_faster_than_the_change() -> None:
+    assert expected(facts(1_000_000, measured(2, 100_000), measured(1, 10_000))) == (pytest.approx(4), False)
+    assert expected(facts(1_000_000, measured(50, 100_000), measured(1, 10_000))) == (pytest.approx(500), False)
+    assert expected(facts(1_000_000, measured(1, 100_000), measured(2, 10_000))) == (pytest.approx(1), False)
+
+
+def test_beyond_the_only_size_the_models_slope_holds() -> None:
     assert expected(facts(201_000, measured(1, 1000))) == (pytest.approx(3), False)
     assert expected(facts(1000, measured(2.5, 201_000))) == (pytest.approx(0.5), False)
     assert expected(facts(1000, measured(1, 201_000))) == (FASTEST, False)
@@ -84,3 +90,9 @@ def test_what_is_far_too_slow_is_not_even_tried() -> None:
 def test_a_change_of_another_table_is_tried_anew() -> None:
     rows = int(2 * CHANGE_ROWS_PER_SECOND)
     assert chosen(facts(rows, BUILT, measured(9, rows, table="parts")))[0] == "incremental"
+
+
+def test_a_size_of_its_own_is_tried_too() -> None:
+    small, large = measured(1, 10_000), measured(1.5, 100_000)
+    assert chosen(facts(400_000, BUILT, small, large))[0] == "incremental"
+    assert chosen(facts(400_000, BUILT, small, large, measured(2.8, 400_000)))[0] == "full"

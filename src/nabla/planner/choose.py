@@ -15,7 +15,8 @@ MARGIN = 1.25
 MEASURED_MARGIN = 1.05
 """The same where both were measured after changes of this size."""
 UNTRIED_MARGIN = 3.0
-"""The same where the view was never maintained after a change of these tables: nothing is learnt of what is never tried."""
+"""The same where the view was never maintained after a change of these tables and of about this size: nothing is learnt of
+what is never tried."""
 TINY_TABLES = 200_000
 """Below so many rows there is nothing to adapt to: Spark plans once and runs."""
 LARGE_CHANGE = 400_000

@@ -4,6 +4,7 @@ the view's refreshes took before; never from an extra Spark job.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from nabla.algebra.nodes import At, Node, Scan
@@ -39,28 +40,48 @@ def incremental_cost(facts: ViewFacts, steps: tuple[Step, ...]) -> Estimate:
         modelled = queries * QUERY_SECONDS + read / READ_ROWS_PER_SECOND + facts.changed_rows / CHANGE_ROWS_PER_SECOND
         return Estimate(modelled, because, untried=True)
     seconds, alike = _as_measured(past, facts.changed_rows)
-    return Estimate(max(seconds, FASTEST), f"as measured, {because}", alike)
+    return Estimate(max(seconds, FASTEST), f"as measured, {because}", alike, untried=not alike)
 
 
 def _as_measured(past: Sequence[Measured], changed: int) -> tuple[float, bool]:
     """What this view's refreshes took, moved to the size of this change, and whether there was one of about this size.
 
     Of these the fastest of the last ones counts: whatever disturbs a measurement makes it slower. Otherwise it is the line
-    between the next smaller and the next larger change, and beyond all of them the model's slope.
+    between the next smaller and the next larger change. Beyond all of them costs grow as they did up to there, or by the
+    model's slope if there was but one.
     """
-
-    def moved(p: Measured) -> float:
-        return p.seconds + (changed - p.changed_rows) / CHANGE_ROWS_PER_SECOND
-
-    alike = [p for p in past if p.changed_rows / ALIKE <= changed <= p.changed_rows * ALIKE][-LEARNT_FROM:]
+    alike = _alike(past, changed)
     if alike:
-        return min(map(moved, alike)), True
+        return min(_moved(p, changed) for p in alike), True
     smaller = max((p for p in past if p.changed_rows < changed), key=lambda p: p.changed_rows, default=None)
     larger = min((p for p in past if p.changed_rows > changed), key=lambda p: p.changed_rows, default=None)
     if smaller and larger:
         share = (changed - smaller.changed_rows) / (larger.changed_rows - smaller.changed_rows)
         return smaller.seconds + share * (larger.seconds - smaller.seconds), False
-    return min(moved(p) for p in (smaller, larger) if p), False
+    if smaller:
+        return _grown(past, smaller.changed_rows, changed), False
+    assert larger is not None
+    return _moved(larger, changed), False
+
+
+def _alike(past: Sequence[Measured], changed: int) -> list[Measured]:
+    return [p for p in past if p.changed_rows / ALIKE <= changed <= p.changed_rows * ALIKE][-LEARNT_FROM:]
+
+
+def _moved(p: Measured, changed: int) -> float:
+    return p.seconds + (changed - p.changed_rows) / CHANGE_ROWS_PER_SECOND
+
+
+def _grown(past: Sequence[Measured], largest: int, changed: int) -> float:
+    """Seconds for a change beyond the largest that was measured: a power of its size, at most the first."""
+    last = min(_alike(past, largest), key=lambda p: p.seconds)
+    below = [p for p in past if p.changed_rows * ALIKE < last.changed_rows]
+    if not below:
+        return _moved(last, changed)
+    first = max(below, key=lambda p: p.changed_rows)
+    times, sizes = last.seconds / max(first.seconds, FASTEST), last.changed_rows / first.changed_rows
+    power = min(max(math.log(times) / math.log(sizes), 0.0), 1.0)
+    return last.seconds * (changed / last.changed_rows) ** power
 
 
 def full_cost(facts: ViewFacts, staged: Staged) -> Estimate:

@@ -109,7 +109,7 @@ class Estimate:
     measured: bool = False
     """Whether a refresh like the one to come was measured."""
     untried: bool = False
-    """Whether none was measured that is at all like it."""
+    """Whether maintaining the view was not measured after a change like this one."""
 
     def __str__(self) -> str:
         return f"{self.seconds:.2f} s ({self.because})"
