@@ -66,15 +66,16 @@ def run(workload: Workload, data: Path, folder: Path, say: Say) -> Iterator[Meas
 
 
 def _warm(lake: Lake, views: Mapping[str, str], workload: Workload, scratch: Path, say: Say) -> int:
-    """A small change of every kind that is not measured: the first refresh of a view in a process, of either mode, and the
-    first recompute are slower than all others. Gives the number of the first round."""
+    """A small change of every kind that is not measured: the first refresh of a view in a process and the first recompute
+    are slower than all others. Gives the number of the first round."""
     first = len(lake.history("orders"))
     for number, kind in enumerate(workload.kinds, first):
         tpch.change(lake, min(workload.changes) / 100, number, kind, workload.place)
         for view in views:
             lake.refresh(view, mode="incremental")
     for view, sql in views.items():
-        lake.refresh(view, mode="full")
+        if "full" in workload.modes:
+            lake.refresh(view, mode="full")
         recompute(lake, sql, scratch / view)
     say("warmed up")
     return first + len(workload.kinds)
