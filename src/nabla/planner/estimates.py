@@ -81,7 +81,7 @@ def _grown(past: Sequence[Measured], largest: int, changed: int) -> float:
     first = max(below, key=lambda p: p.changed_rows)
     times, sizes = last.seconds / max(first.seconds, FASTEST), last.changed_rows / first.changed_rows
     power = min(max(math.log(times) / math.log(sizes), 0.0), 1.0)
-    return last.seconds * (changed / last.changed_rows) ** power
+    return last.seconds * math.pow(changed / last.changed_rows, power)
 
 
 def full_cost(facts: ViewFacts, staged: Staged) -> Estimate:

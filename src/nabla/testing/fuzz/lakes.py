@@ -124,7 +124,7 @@ class _Round:
         self.texts: dict[str, str] = {}
 
     def run(self, views: int, batches: int, advanced: Callable[[], bool]) -> tuple[list[Fault], LakeCase]:
-        tables = []
+        tables: list[TableRows] = []
         for table in self.schema:
             rows = tuple(random_bag(self.rng, table, SIZES.rows).elements())
             tables.append(TableRows(table, rows, self._declared(table, tables)))
