@@ -1,5 +1,5 @@
 """Pathway, a streaming engine that keeps everything in memory, on the same changes: from handing it the changed rows to its
-having settled all views. It reads signed rows: weights are multiplied by joins and summed, so that it, too, sees deletions.
+views being what Nabla's are. It reads signed rows: weights are multiplied by joins and summed, so that it, too, sees deletions.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from nabla.bench.measure import Measurement
-from nabla.bench.peers import Changes, Peer, check
+from nabla.bench.peers import Changes, Peer, rough
 from nabla.errors import NablaError
 from nabla.lake import Lake
 
@@ -32,6 +32,7 @@ _LINES = {
     "l_shipmode": "str",
 }
 _ORDERS = {"o_orderkey": "int", "o_orderpriority": "str"}
+_STREAMED = {"lineitem": _LINES, "orders": _ORDERS}
 _PARTS = {"p_partkey": "int", "p_type": "str"}
 _SPARK = {"int": "BIGINT", "float": "DOUBLE", "str": "STRING"}
 _PYTHON = {"int": int, "float": float, "str": str}
@@ -50,63 +51,72 @@ class Pathway(Peer):
             raise NablaError("NABLA_NO_PATHWAY", "pathway is not installed", remedy="pip install pathway") from None
         self.lake = lake
         self.changes = Changes(lake)
-        self.round = 0
-        self.queues: dict[str, queue.Queue[list[dict[str, Any]]]] = {t: queue.Queue() for t in ("lineitem", "orders")}
+        self.queues: dict[str, queue.Queue[list[dict[str, Any]]]] = {t: queue.Queue() for t in _STREAMED}
         tables = {
-            "lineitem": self._table(pathway, "lineitem", _LINES, folder),
-            "orders": self._table(pathway, "orders", _ORDERS, folder),
-            "part": self._table(pathway, "part", _PARTS, folder),
+            table: self._table(pathway, table, columns, folder)
+            for table, columns in (*_STREAMED.items(), ("part", _PARTS))
         }
         self.contents: dict[str, dict[Any, dict[str, Any]]] = {}
-        self.settled: dict[str, int] = {}
+        self.failure: BaseException | None = None
         self.moved = threading.Condition()
         for view, made in _views(pathway, tables).items():
             if view in views:
                 self.contents[view] = {}
                 pathway.io.subscribe(made, on_change=self._changed(view))
-        for table in self.queues:
-            rounds = tables[table].reduce(at=pathway.reducers.max(pathway.this._round))
-            pathway.io.subscribe(rounds, on_change=self._reached(table))
-        run = {"monitoring_level": pathway.MonitoringLevel.NONE}
-        threading.Thread(target=lambda: pathway.run(**run), daemon=True).start()
-        self._hand_over({table: [] for table in self.queues})
+        threading.Thread(target=self._run, args=(pathway,), daemon=True).start()
+        self._hand_over({table: [] for table in self.queues}, self._wanted())
+
+    def _run(self, pathway: Any) -> None:
+        try:
+            pathway.run(monitoring_level=pathway.MonitoringLevel.NONE)
+        except BaseException as error:
+            with self.moved:
+                self.failure = error
+                self.moved.notify_all()
 
     def follow(self, found: Mapping[str, Measurement]) -> Iterator[Measurement]:
-        rows = {t: self._rows(t, columns) for t, columns in (("lineitem", _LINES), ("orders", _ORDERS))}
+        rows = {t: self._rows(t, columns) for t, columns in _STREAMED.items()}
+        wanted = self._wanted()
         begun = time.perf_counter()
-        self._hand_over(rows)
+        self._hand_over(rows, wanted)
         seconds = (time.perf_counter() - begun) / len(self.contents)
         self.changes.seen_all()
-        for view, contents in self.contents.items():
-            check(self.lake, view, [tuple(row.values()) for row in contents.values()])
+        for view in self.contents:
             yield replace(found[view], asked=self.name, mode=self.name, refresh_seconds=seconds, jobs=0, rows_read=0)
+
+    def _wanted(self) -> dict[str, list[list[str]]]:
+        return {view: rough(self.lake.read(view).collect()) for view in self.contents}
 
     def _rows(self, table: str, columns: Mapping[str, str]) -> list[dict[str, Any]]:
         shown = [f"CAST({name} AS {_SPARK[kind]}) AS {name}" for name, kind in columns.items()]
         return self.changes.of(table).selectExpr(*shown, "_n").toArrow().to_pylist()
 
-    def _hand_over(self, rows: Mapping[str, list[dict[str, Any]]]) -> None:
-        """Gives a round to the program and waits until every table's round has gone through it."""
-        self.round += 1
+    def _hand_over(self, rows: Mapping[str, list[dict[str, Any]]], wanted: Mapping[str, list[list[str]]]) -> None:
+        """Gives changed rows to the program and waits until its views are what they should be."""
         for table, changed in rows.items():
-            mark = dict.fromkeys(_LINES if table == "lineitem" else _ORDERS)
-            empty = {name: _PYTHON[kind]() for name, kind in {**_LINES, **_ORDERS}.items() if name in mark}
-            self.queues[table].put([*changed, {**empty, "_n": 0}])
+            nothing = {name: _PYTHON[kind]() for name, kind in _STREAMED[table].items()}
+            self.queues[table].put([*changed, {**nothing, "_n": 0}])  # without a row there is no commit
+
+        def wrong() -> list[str]:
+            return [v for v, contents in self.contents.items() if rough(map(_values, contents.values())) != wanted[v]]
+
         with self.moved:
-            done = self.moved.wait_for(lambda: all(self.settled.get(t) == self.round for t in rows), timeout=_WAIT)
-        if not done:
-            raise NablaError("NABLA_BENCH", f"Pathway has not settled a round within {_WAIT:g} seconds")
+            self.moved.wait_for(lambda: self.failure or not wrong(), timeout=_WAIT)
+            if self.failure is not None:
+                raise NablaError("NABLA_BENCH", f"Pathway has failed: {self.failure}") from self.failure
+            for view in wrong()[:1]:
+                here = rough(map(_values, self.contents[view].values()))
+                said = f"Pathway's {view} is {here} after {_WAIT:g} seconds, and should be {wanted[view]}"
+                raise NablaError("NABLA_BENCH", said)
 
     def _table(self, pathway: Any, table: str, columns: Mapping[str, str], folder: Path) -> Any:
         """The table as it is, from files, and after it the changed rows of every round."""
         path = folder / f"pathway-{table}"
         shown = [f"CAST({name} AS {_SPARK[kind]}) AS {name}" for name, kind in columns.items()]
-        self.lake.read(table).selectExpr(*shown, "1 AS _n", "0 AS _round").write.mode("overwrite").csv(
-            str(path), header=True
-        )
-        types = {**{name: _PYTHON[kind] for name, kind in columns.items()}, "_n": int, "_round": int}
+        self.lake.read(table).selectExpr(*shown, "1 AS _n").write.mode("overwrite").csv(str(path), header=True)
+        types = {**{name: _PYTHON[kind] for name, kind in columns.items()}, "_n": int}
         schema = pathway.schema_from_types(**types)
-        stored = pathway.io.csv.read(str(path), schema=schema, mode="static")
+        stored = pathway.io.csv.read(str(path / "*.csv"), schema=schema, mode="static")
         if table not in self.queues:
             return stored
         subject = _subject(pathway, self.queues[table])
@@ -115,21 +125,18 @@ class Pathway(Peer):
 
     def _changed(self, view: str) -> Callable[..., None]:
         def on_change(key: Any, row: dict[str, Any], time: int, is_addition: bool) -> None:
-            if is_addition:
-                self.contents[view][key] = row
-            elif self.contents[view].get(key) == row:
-                del self.contents[view][key]
+            with self.moved:
+                if is_addition:
+                    self.contents[view][key] = row
+                elif self.contents[view].get(key) == row:
+                    del self.contents[view][key]
+                self.moved.notify_all()
 
         return on_change
 
-    def _reached(self, table: str) -> Callable[..., None]:
-        def on_change(key: Any, row: dict[str, Any], time: int, is_addition: bool) -> None:
-            if is_addition:
-                with self.moved:
-                    self.settled[table] = row["at"]
-                    self.moved.notify_all()
 
-        return on_change
+def _values(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(row.values())
 
 
 def _subject(pathway: Any, rounds: queue.Queue[list[dict[str, Any]]]) -> Any:
@@ -137,12 +144,9 @@ def _subject(pathway: Any, rounds: queue.Queue[list[dict[str, Any]]]) -> Any:
         deletions_enabled = False
 
         def run(self) -> None:
-            number = 0
             while True:
-                rows = rounds.get()
-                number += 1
-                for row in rows:
-                    self.next(**row, _round=number)
+                for row in rounds.get():
+                    self.next(**row)
                 self.commit()
 
     return Subject()
@@ -164,7 +168,7 @@ def _views(pathway: Any, tables: Mapping[str, Any]) -> dict[str, Any]:
         discount=total(this._n * this.l_discount),
         n=total(this._n),
     )
-    q01 = q01.select(
+    q01 = q01.filter(this.n != 0).select(
         *(this.l_returnflag, this.l_linestatus, this.quantity, this.price, this.discounted, this.charge),
         avg_quantity=this.quantity / this.n,
         avg_price=this.price / this.n,
@@ -202,5 +206,5 @@ def _views(pathway: Any, tables: Mapping[str, Any]) -> dict[str, Any]:
         price=left._n * left.l_extendedprice * (1 - left.l_discount), promo=right.p_type.str.startswith("PROMO")
     )
     sums = sold.reduce(promo=total(pathway.if_else(this.promo, this.price, 0.0)), price=total(this.price))
-    q14 = sums.select(promo_revenue=100.0 * this.promo / this.price)
+    q14 = sums.select(promo_revenue=100.0 * this.promo / pathway.if_else(this.price == 0.0, 1.0, this.price))
     return {"q01": q01, "q06": q06, "q12": q12, "q14": q14}
