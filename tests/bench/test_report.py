@@ -47,7 +47,13 @@ def test_the_same_change_is_found_at_both_scales() -> None:
             measured("q02", "auto", "incremental", 1.2, scale=10, change=0.01),
         ]
     )
-    assert growth(summaries) == {(1, 10): pytest.approx(1.2)}
+    assert growth(summaries) == {(1, 10, 0.1): pytest.approx(1.2)}
+
+
+def test_growth_after_changes_of_two_sizes_is_told_apart() -> None:
+    seconds = {(1, 0.1): 1.0, (10, 0.01): 2.0, (1, 1): 4.0, (10, 0.1): 4.0}
+    found = [measured("q01", "auto", "incremental", s, scale=scale, change=c) for (scale, c), s in seconds.items()]
+    assert growth(summarize(found)) == {(1, 10, 0.1): pytest.approx(2), (1, 10, 1): pytest.approx(1)}
 
 
 def test_tables_show_refreshes_builds_and_peers() -> None:

@@ -152,25 +152,28 @@ def planner(found: Sequence[Choice]) -> Section:
     return Section("The planner's choice over the better of maintaining and recomputing", headings, rows)
 
 
-def growth(summaries: Iterable[Summary], kind: str = "mixed", asked: str = "auto") -> dict[tuple[float, float], float]:
-    """What the same change costs at a larger scale over what it costs at a smaller, as a mean over views."""
-    by_scale: dict[float, dict[tuple[str, float], float]] = {}
+def growth(
+    summaries: Iterable[Summary], kind: str = "mixed", asked: str = "auto"
+) -> dict[tuple[float, float, float], float]:
+    """What the same change costs at a larger scale over what it costs at a smaller, as a mean over views; by both scales and
+    the size of the change in percent of the smaller tables."""
+    by_scale: dict[tuple[float, float], dict[str, float]] = {}
     for s in summaries:
         if (s.kind, s.asked) == (kind, asked) and s.mode != "skip":
-            by_scale.setdefault(s.scale, {})[s.view, round(s.scale * s.change, 9)] = s.refresh_seconds
+            by_scale.setdefault((s.scale, round(s.scale * s.change, 9)), {})[s.view] = s.refresh_seconds
     found = {}
-    for small in by_scale:
-        for large in by_scale:
-            same = by_scale[small].keys() & by_scale[large].keys()
-            if small < large and same:
-                found[small, large] = geometric_mean([by_scale[large][key] / by_scale[small][key] for key in same])
+    for (small, size), before in by_scale.items():
+        for (large, same), after in by_scale.items():
+            views = before.keys() & after.keys()
+            if small < large and size == same and views:
+                found[small, large, round(size / small, 9)] = geometric_mean([after[v] / before[v] for v in views])
     return found
 
 
 def growing(measurements: Sequence[Measurement]) -> Section:
     found = growth(summarize(measurements))
-    rows = [(f"{small:g}", f"{large:g}", ratio) for (small, large), ratio in found.items()]
-    headings = ("scale", "larger scale", "cost at the larger over cost at the smaller")
+    rows = [(f"{small:g}", f"{large:g}", f"{size:g}", ratio) for (small, large, size), ratio in found.items()]
+    headings = ("scale", "larger scale", "change % of the smaller", "cost at the larger over cost at the smaller")
     return Section("The same change of tables of different sizes", headings, rows)
 
 
