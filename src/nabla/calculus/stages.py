@@ -14,6 +14,7 @@ State is stored as a log of signed rows: a refresh appends the change of the sta
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 
 from nabla.algebra.clock import reads_clock
@@ -35,6 +36,7 @@ from nabla.algebra.nodes import (
     Weigh,
     Window,
 )
+from nabla.algebra.shape import shape
 from nabla.calculus.delta import Derivation, add, keys_of, negative, primed, relations
 from nabla.calculus.methods import (
     AFFECTED_GROUPS,
@@ -341,11 +343,13 @@ def _aggregated(column: Column, expression: Expr | None) -> Call:
 @dataclass(frozen=True)
 class Staged:
     """A view as stages, each reading tables and earlier stages, and what is left above them. `key` are the names of its
-    key where it is computed key by key."""
+    key where it is computed key by key; `operators` the stages of its grouping operators, from the innermost outwards:
+    equal ones share a stage."""
 
     stages: tuple[Stage, ...]
     root: Node
     key: tuple[str, ...] = ()
+    operators: tuple[Stage, ...] = ()
 
     @property
     def keyed(self) -> bool:
@@ -379,19 +383,21 @@ class Staged:
 
 
 def cut(plan: Node, key: tuple[str, ...] = ()) -> Staged:
-    """Every grouping operator becomes a stage, innermost first."""
-    stages: list[Stage] = []
+    """Every grouping operator becomes a stage, innermost first, or reads that of an equal one."""
+    stages: dict[Hashable, Stage] = {}
+    operators: list[Stage] = []
 
     def visit(node: Node) -> Node:
         node = node.with_inputs(*(visit(part) for part in node.inputs)) if node.inputs else node
         stage = _stage(node, f"@{len(stages)}")
         if stage is None:
             return node
-        stages.append(stage)
-        return Scan(stage.table, At.NEW, node.columns, tuple(c.name for c in node.columns))
+        stage = stages.setdefault(shape(node), stage)
+        operators.append(stage)
+        return Scan(stage.table, At.NEW, node.columns, tuple(c.name for c in stage.node.columns))
 
     root = visit(plan)
-    return Staged(tuple(stages), root, key)
+    return Staged(tuple(stages.values()), root, key, tuple(operators))
 
 
 def _sortable(column: Column) -> Expr:

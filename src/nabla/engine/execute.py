@@ -7,14 +7,17 @@ Both are a `Rows`, so that what follows need not know which it was.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
+from threading import Lock
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
+from pyspark.util import inheritable_thread_target
 
 from nabla.algebra.clock import CLOCK, reads_clock
 from nabla.algebra.expressions import Column, Expr, Named, quote
@@ -34,7 +37,20 @@ from nabla.engine.replacing import replaced
 from nabla.engine.results import Result, Rows, hidden_schema
 from nabla.engine.sources import consolidated
 from nabla.planner.choose import TINY_TABLES
-from nabla.planner.steps import Build, Finish, Iterate, Plan, Produce, Recompute, Replace, Settle, Size, Step, Touch
+from nabla.planner.steps import (
+    Build,
+    Finish,
+    Iterate,
+    Plan,
+    Produce,
+    Recompute,
+    Replace,
+    Settle,
+    Size,
+    Step,
+    Touch,
+    side_by_side,
+)
 from nabla.storage.bags import N, consolidate, counted
 
 _NUMBERS = count()
@@ -72,13 +88,16 @@ class Execution:
         self.unchanged: set[str] = set()
         self.touched: Rows | None = None
         self.result = Result()
+        self._counting = Lock()
 
     def run(self) -> Result:
-        steps = list(self.plan.steps)
-        for step, following in zip(
-            steps, [*steps[1:], None], strict=False
-        ):  # no steps where a source moved without change
-            self._run(step, following)
+        """There are no steps where a source moved without change."""
+        steps = side_by_side(self.plan.steps)
+        for together, following in zip(steps, [*steps[1:], (None,)], strict=False):
+            if len(together) > 1:
+                self._run_all(together)
+            else:
+                self._run(together[0], following[0])
         return self.result
 
     def rows_of(self, node: Node) -> Rows:
@@ -107,6 +126,14 @@ class Execution:
             return Rows(types.with_weight(schema), table=types.conform(table, types.with_weight(schema)))
         assert frame is not None
         return self._written(frame.toDF(*schema.names, "_n"), schema)
+
+    def _run_all(self, steps: Sequence[Step]) -> None:
+        """Side by side: what one leaves of Spark's cores as it begins and as it ends, another one takes."""
+        session = self.workspace.session
+        with ThreadPoolExecutor(len(steps)) as pool:  # each with local properties of its own, which Spark writes to
+            runs = [pool.submit(inheritable_thread_target(session)(self._run), step, None) for step in steps]
+        for run in runs:
+            run.result()
 
     def _run(self, step: Step, following: Step | None) -> None:
         match step:
@@ -282,7 +309,8 @@ class Execution:
         return Rows(schema, folder=path)
 
     def _rows(self, query: Query, schema: StructType) -> Rows:
-        self.result.queries += 1
+        with self._counting:
+            self.result.queries += 1
         frame = self.sessions.workspace(query.size).session.sql(query.text)
         if query.size != "large":
             return Rows(schema, table=types.conform(frame.toArrow(), schema))
@@ -419,4 +447,6 @@ def _guarded(value: Expr, keep: Expr) -> Expr:
 def _cast(frame: DataFrame, schema: StructType) -> DataFrame:
     """By position to the stored names and types."""
     renamed = frame.toDF(*schema.names)
+    if [f.dataType for f in renamed.schema.fields] == [f.dataType for f in schema.fields]:
+        return renamed
     return renamed.select(*[renamed[quote(f.name)].cast(f.dataType).alias(f.name) for f in schema.fields])

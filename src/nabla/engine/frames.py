@@ -86,6 +86,11 @@ def read_parquet(session: SparkSession, paths: Sequence[str], schema: StructType
     return reader.parquet(*paths)
 
 
+def plain(schema: StructType) -> bool:
+    """Whether rows can be handed over as values."""
+    return all(_PLAIN.fullmatch(f.dataType.simpleString()) for f in schema.fields)
+
+
 def _values(session: SparkSession, rows: pa.Table, schema: StructType) -> DataFrame:
     """What `createDataFrame` comes to, which would make the session the active one: that is the user's to be."""
     return session._create_from_arrow_table(rows, schema, "UTC", False, False, FEW_ROWS)
@@ -147,7 +152,7 @@ class Workspace:
 
     def hold(self, table: pa.Table, schema: StructType) -> DataFrame:
         """An Arrow table of the driver as a DataFrame: a few plain rows as part of the query, others in a Parquet file."""
-        if table.num_rows <= FEW_ROWS and all(_PLAIN.fullmatch(f.dataType.simpleString()) for f in schema.fields):
+        if table.num_rows <= FEW_ROWS and plain(schema):
             # One chunk: PySpark leaves out all that follows a chunk without rows.
             rows = types.conform(table, schema).combine_chunks()
             return _values(self.session, rows, schema) if rows.num_rows else empty(self.session, schema)

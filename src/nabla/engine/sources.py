@@ -11,16 +11,22 @@ from pyspark.sql.types import StructType
 
 from nabla.algebra.expressions import quote
 from nabla.engine import types
-from nabla.engine.frames import Workspace, empty, read_parquet
+from nabla.engine.frames import Workspace, empty, plain, read_parquet
 from nabla.storage import reading
 from nabla.storage.bags import N
 from nabla.storage.changes import CHANGE_TYPE, GAINED, Change
 from nabla.storage.files import DataFile
 from nabla.storage.table import Snapshot
 
+TINY_TABLE = 1_000
+
 
 def snapshot_frame(workspace: Workspace, snapshot: Snapshot, names: Sequence[str]) -> DataFrame:
-    """The rows of a version under the names that queries use."""
+    """The rows of a version under the names that queries use. A tiny table beside large ones comes with the query: Spark
+    would start a job to read it, and another one wherever it is read again."""
+    schema = types.from_json(snapshot.schema_json)
+    if workspace.size == "large" and 0 < snapshot.rows <= TINY_TABLE and plain(schema):
+        return _renamed(workspace.hold(reading.read(snapshot), schema), names)
     return _renamed(_files_frame(workspace, snapshot, snapshot.files), names)
 
 

@@ -31,9 +31,9 @@ Size = tuple[int | None, bool]
 
 
 def stages_by_node(root: Node, staged: Staged) -> dict[int, Stage]:
-    """Which operator became which stage. Both are numbered from the innermost outwards."""
+    """Which operator became which stage. Both are listed from the innermost outwards."""
     found: dict[int, Stage] = {}
-    waiting = iter(staged.stages)
+    waiting = iter(staged.operators)
 
     def visit(node: Node) -> None:
         for part in node.inputs:

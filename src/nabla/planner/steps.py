@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from nabla.algebra.expressions import Expr
 from nabla.algebra.nodes import Node
+from nabla.calculus.delta import relations
 from nabla.calculus.stages import Levels, Stage
 
 Mode = Literal["auto", "incremental", "strict", "full"]
@@ -98,6 +100,18 @@ class Recompute:
 
 
 Step = Touch | Settle | Produce | Replace | Finish | Build | Iterate | Recompute
+
+
+def side_by_side(steps: Sequence[Step]) -> list[tuple[Step, ...]]:
+    """The steps in their order; states that follow each other and do not read each other are built together."""
+    found: list[tuple[Step, ...]] = []
+    for step in steps:
+        before = [s for s in found[-1] if isinstance(s, Build)] if found else []
+        if isinstance(step, Build) and before and relations(step.query).isdisjoint(s.stage.state_table for s in before):
+            found[-1] = (*found[-1], step)
+        else:
+            found.append((step,))
+    return found
 
 
 @dataclass(frozen=True)

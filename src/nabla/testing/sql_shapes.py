@@ -128,12 +128,15 @@ def _conformed(q: Queries, item: Item, type_: str) -> Sample:
 
 
 def with_common_table(q: Queries, depth: int) -> Query:
+    """Mostly used several times, often with nothing else: what is equal in a view is stored once."""
     common = q.query(depth - 1)
     if not any(f.usable for f in common.fields):
         return plain(q, depth)
     name = q.fresh("cte_")
     before = q.sources
-    q.sources = [*before, *[(name, common.fields)] * len(before)]
+    q.sources = [(name, common.fields)]
+    if q.rng.random() < 0.5:
+        q.sources = [*before, *q.sources * len(before)]
     body = q.query(depth - 1)
     q.sources = before
     return Query(f"WITH {name} AS ({common.sql}) {body.sql}", body.fields)
@@ -241,6 +244,7 @@ def with_values(q: Queries, depth: int) -> Query:
 FLAT: tuple[Shape, ...] = (plain, plain, grouped, windowed, exploded)
 SHAPES: tuple[Shape, ...] = (
     *(plain, plain, plain, grouped, grouped, grouped, grouping_sets),
-    *(windowed, windowed, top_of_each, limited, set_operation, set_operation, with_common_table),
+    *(windowed, windowed, top_of_each, limited, set_operation, set_operation),
+    *(with_common_table, with_common_table),
     *(pivoted, unpivoted, exploded, exploded, lateral_join, with_values),
 )
