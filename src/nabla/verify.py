@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql.types import StringType
 
 from nabla.algebra.clock import Moments, stored_instant
-from nabla.algebra.nodes import At, Node, Scan, TopK
+from nabla.algebra.nodes import Aggregate, At, Node, Scan, TopK
 from nabla.algebra.rewrite import rewritten
 from nabla.algebra.sql import to_sql
 from nabla.building import LOST
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from nabla.lake import Lake
 
 SHOWN = 20
+CHOOSING = frozenset(("first", "last", "min_by", "max_by", "collect_list", "listagg"))
+"""Functions whose result depends on the order of the rows, or on which of equal ones it takes."""
 TOLERANCE = 1e-9
 """Sums of floating point numbers depend on the order of summation: two that differ by less are taken as equal."""
 
@@ -54,8 +57,7 @@ def verify(lake: Lake, entry: Entry, state: LakeState) -> None:
             snapshot_frame(workspace, lake._log.table(part).snapshot(part.version), view.schema.names)
         )
         differences = _difference(found, expected, view)
-        if differences.num_rows and any(isinstance(node, TopK) for node in view.plan.walk()):
-            # Where rows tie for the last places of a LIMIT, any of them is an answer.
+        if differences.num_rows and any(map(_leaves_a_choice, view.plan.walk())):
             differences = _difference(found, _without_ties(workspace, view, entry), view)
     if differences.num_rows:
         _compare_roughly(view, *(_copies(differences, sign) for sign in (1, -1)))
@@ -82,9 +84,16 @@ def _size(lake: Lake, entry: Entry, state: LakeState) -> Size:
 def _difference(found: DataFrame, expected: DataFrame, view: View) -> pa.Table:
     """The rows that one of two bags has more copies of, with how many more: one query, and maps can be counted, too."""
     names = [f"c{i}" for i in range(len(view.schema))]
-    signed = found.toDF(*names).selectExpr("*", "1L AS n").unionAll(expected.toDF(*names).selectExpr("*", "-1L AS n"))
+    found, expected = _collated(found.toDF(*names), expected.toDF(*names)), expected.toDF(*names)
+    signed = found.selectExpr("*", "1L AS n").unionAll(expected.selectExpr("*", "-1L AS n"))
     different = signed.groupBy(*names).agg({"n": "sum"}).where("`sum(n)` <> 0")
     return types.conform(different.toArrow(), types.with_weight(view.schema))
+
+
+def _collated(found: DataFrame, like: DataFrame) -> DataFrame:
+    """Stored strings with the collations of the query, which says what is equal."""
+    wanted = {f.name: f.dataType for f in like.schema.fields if isinstance(f.dataType, StringType)}
+    return found.withColumns({name: found[name].cast(kind) for name, kind in wanted.items() if kind != StringType()})
 
 
 def _copies(differences: pa.Table, sign: int) -> pa.Table:
@@ -106,8 +115,15 @@ def _recomputed(lake: Lake, workspace: Workspace, view: View, entry: Entry, stat
     return _evaluated(workspace, view.plan, entry)
 
 
+def _leaves_a_choice(node: Node) -> bool:
+    """Where rows tie for the last places of a LIMIT, any of them is an answer, and so is any row's value for `first` (which is
+    a least or greatest row in the algebra), even after an ORDER BY: Spark may lose it on the way."""
+    chosen = isinstance(node, Aggregate) and any(call.function in CHOOSING for call in node.calls)
+    return chosen or isinstance(node, TopK)
+
+
 def _without_ties(workspace: Workspace, view: View, entry: Entry) -> DataFrame:
-    """The view's query as it is maintained: of rows that tie for the last places of a LIMIT it has certain ones."""
+    """The view's query as it is maintained: of rows that any of would do it has certain ones."""
     plan = rewritten(view.plan, lambda node: without_ties(node) if isinstance(node, TopK) else node)
     return _evaluated(workspace, plan, entry)
 

@@ -32,6 +32,7 @@ FRAMES = {
     "joined with itself": joined_with_itself,
     "distinct": lambda s: s.table("t").distinct(),
     "drop duplicates": lambda s: s.table("u").dropDuplicates(["a", "e"]),
+    "drop duplicates of a part": lambda s: s.table("t").select("a", F.lit(1).alias("one")).dropDuplicates(["a"]),
     "union by name": lambda s: s.table("t").select("a", "b").unionByName(s.table("u").withColumnRenamed("e", "b")),
     "except all": lambda s: s.table("u").select("a").exceptAll(s.table("t").select("a")),
     "pivot": lambda s: s.table("sales").groupBy("region").pivot("year", [2023, 2024]).sum("amount"),

@@ -95,6 +95,14 @@ CASES = (
         "Group by an array of its entries: map_entries(...).",
     ),
     Case(
+        "collation",
+        "SELECT CAST(id AS STRING) COLLATE UTF8_LCASE AS c, COUNT(*) AS n FROM t GROUP BY c",
+        "NABLA_COLLATION",
+        "c is compared by the collation UTF8_LCASE, and stored without it",
+        'column "c"',
+        "Compare what tells values apart by itself, such as lower(...), or leave the collation to those who read.",
+    ),
+    Case(
         "sample",
         "SELECT id\nFROM t TABLESAMPLE (100 PERCENT)",
         "NABLA_UNSUPPORTED_OPERATOR",

@@ -115,6 +115,14 @@ def _of_node(node: Node) -> Iterator[Obstacle]:
             "WITH RECURSIVE",
             "Compare with the clock outside of the recursion.",
         )
+    for compared, place in _compared(node):
+        if " collate " in compared.type.lower():
+            yield Obstacle(
+                "NABLA_COLLATION",
+                f"{readable(compared.sql)} is compared by the collation {compared.type.split()[-1]}, and stored without it",
+                place,
+                "Compare what tells values apart by itself, such as lower(...), or leave the collation to those who read.",
+            )
     for column in _joined_on(node):
         if not orderable(column.type):
             yield Obstacle(
@@ -147,6 +155,20 @@ def _joined_on(node: Node) -> tuple[Column, ...]:
         case Distinct() | ExceptAll() | IntersectAll():
             return node.columns
     return ()
+
+
+def _compared(node: Node) -> Iterator[tuple[Expr, str]]:
+    """Expressions by whose values rows are told apart, as those of stored columns are, or put in order."""
+    yield from ((c.ref, f'column "{c.label}"') for c in node.columns)
+    match node:
+        case Join():
+            yield from ((side, "join condition") for e in node.on for side in e.sides or ())
+        case Aggregate():
+            yield from expressions(node)
+        case Window():
+            yield from ((o.expr, f'window "{c.column.label}"') for c in node.calls for o in c.order)
+        case TopK():
+            yield from expressions(node)
 
 
 def expressions(node: Node) -> Iterator[tuple[Expr, str]]:

@@ -24,7 +24,7 @@ from nabla.frontend.failures import quiet, translated, unknown_table
 from nabla.frontend.jvm import Query, Source
 from nabla.frontend.operators import OPERATORS
 from nabla.frontend.prune import pruned
-from nabla.frontend.scope import Names, Relation
+from nabla.frontend.scope import Names
 from nabla.frontend.walker import SETTINGS, Walker
 
 
@@ -137,7 +137,9 @@ def _walked(query: Query, notes: list[Note]) -> Node:
     settings = {key: str(query.session.conf.get(key)) for key in SETTINGS}
     walker = Walker(OPERATORS, {t.lower(): t for t in query.tables}, udfs, settings)
     try:
-        plan = pruned(_finished(walker.names, walker.walk(root), query.columns))
+        result = walker.walk(root)
+        held = [result.columns[c.id] for c in root.output if c.id is not None]
+        plan = pruned(_finished(walker.names, result.node, held, query.columns))
     except MalformedPlan as error:
         raise Unsupported(f"a shape that the algebra refuses ({error})") from error
     if udfs:
@@ -163,10 +165,8 @@ def _order(root: tree.Operator) -> tree.Operator | None:
     return root if root.kind == "Sort" and root.fields["global"] else None
 
 
-def _finished(names: Names, relation: Relation, columns: list[tree.Expression]) -> Node:
-    """Exactly the view's columns in its order, under labels that are its names."""
-    node = relation.node
-    held = [relation.columns[c.id] for c in columns if c.id is not None]
+def _finished(names: Names, node: Node, held: list[Column], columns: list[tree.Expression]) -> Node:
+    """Exactly the columns that are `held` for the view's, in its order, under labels that are its names."""
     if [c.name for c in held] == [c.name for c in node.columns] and all(
         h.label == c.name for h, c in zip(held, columns, strict=True)
     ):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 
 from nabla.algebra.expressions import Call, Expr, Named, WindowCall
 from nabla.algebra.nodes import (
@@ -24,6 +25,7 @@ from nabla.algebra.nodes import (
 from nabla.frontend.calls import call, window_call
 from nabla.frontend.expressions import Printer, Unsupported, literal
 from nabla.frontend.joins import join
+from nabla.frontend.ordered import ONE_ROW, depends_on_order, in_order, with_order
 from nabla.frontend.scope import Relation
 from nabla.frontend.sessions import merged
 from nabla.frontend.tree import Expression, Operator
@@ -164,7 +166,9 @@ def union_loop_ref(w: Walker, op: Operator) -> Relation:
 def aggregate(w: Walker, op: Operator) -> Relation:
     results: list[Expression] = op.fields["aggregateExpressions"]
     functions = [part for result in results for part in result.walk() if part.kind == "AggregateExpression"]
-    input, p = w.attached(w.walk(op.child), [*op.fields["groupingExpressions"], *functions])
+    ordered = any(depends_on_order(function.children[0]) for function in functions)
+    rows, order = with_order(w, op.child) if ordered else (w.walk(op.child), ())
+    input, p = w.attached(rows, [*op.fields["groupingExpressions"], *functions])
     node, keys = w.keyed(input, p, op.fields["groupingExpressions"])
     for group in op.fields["groupingExpressions"]:
         if group.extra.get("session_window"):
@@ -175,21 +179,25 @@ def aggregate(w: Walker, op: Operator) -> Relation:
     labels = {result.children[0].fields.get("resultId"): result.name for result in results if result.kind == "Alias"}
     calls: dict[str, Call] = {}
     values: dict[int, Expr] = {}
+    taken = [p.expr(f.children[0].children[0]) for f in functions if f.children[0].kind in ONE_ROW]
+    within = partial(in_order, order=[o for o in order if o.expr.column not in keys], taken=taken)
     for function in functions:
         number = function.fields["resultId"]
         if number not in values:
-            values[number] = _called(w, p, function, labels.get(number), calls)
+            values[number] = _called(w, p, function, labels.get(number), calls, within)
     node = Aggregate(node, keys, tuple(calls.values()))
     grouped = Relation(node, {id: c for id, c in input.columns.items() if c.name in keys})
     grouped, p = w.attached(grouped, [s for result in results for s in _subqueries_outside_calls(result)])
     return w.selected(grouped, replace(p, calls=values), results)
 
 
-def _called(w: Walker, p: Printer, e: Expression, label: str | None, calls: dict[str, Call]) -> Expr:
+def _called(
+    w: Walker, p: Printer, e: Expression, label: str | None, calls: dict[str, Call], within: Callable[[Call], Call]
+) -> Expr:
     """Adds the call to the others, if it is not one of them, and tells how to write its value."""
     if e.children[0].kind == "PivotFirst":
         return _pivoted(w, p, e, calls)
-    made = call(p, e, w.names.column(label or e.children[0].function, e.type, e.nullable))
+    made = within(call(p, e, w.names.column(label or e.children[0].function, e.type, e.nullable)))
     return calls.setdefault(made.sql, made).column.ref
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -118,7 +119,8 @@ class Reference:
     def answer(self, sql: str) -> pa.Table:
         try:
             found = self.session.sql(sql).toArrow()
-        except (PySparkException, pa.ArrowInvalid) as error:  # Arrow: a NULL for a struct whose fields cannot be NULL
+        except (PySparkException, Py4JJavaError, pa.ArrowInvalid) as error:
+            # Java: Spark's compiled code trips over a NULL. Arrow: a NULL for a struct whose fields cannot be NULL.
             raise Refused(str(error).splitlines()[0]) from None
         if found.num_rows > MOST_ROWS:
             raise Refused("too many rows")
