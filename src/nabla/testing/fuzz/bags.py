@@ -18,6 +18,8 @@ from nabla.storage import reading
 
 Bag = Counter[tuple[Any, ...]]
 _DIGITS = 9
+_NOTHING = 1e-9
+"""What is left of a variance of equal numbers is as good as zero."""
 _SHOWN = 5
 
 
@@ -32,7 +34,7 @@ def exact(rows: Iterable[tuple[Any, ...]]) -> Bag:
 
 def _plain(value: Any, digits: int) -> Any:
     if isinstance(value, float):
-        return "NaN" if math.isnan(value) else float(f"{value:.{digits}g}") + 0.0
+        return "NaN" if math.isnan(value) else float(f"{0 if abs(value) < _NOTHING else value:.{digits}g}") + 0.0
     if isinstance(value, Decimal):
         return str(value)
     if isinstance(value, dict):
