@@ -58,6 +58,7 @@ def build(lake: Lake, views: Mapping[str, View], state: LakeState) -> dict[str, 
     plan = choose(facts, view.staged, "full")
     if view.recursive:
         plan = sized(plan, sources.values())
+    lake._on_spark.teach(view.functions)
     with Workspaces(lake._on_spark.workspace) as workspaces:
         sessions = Sessions(workspaces, lake._on_spark.shared)
         execution = Execution(sessions, Relations(sources, {}, Moments(now, now)), plan, view.schema)

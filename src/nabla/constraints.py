@@ -122,7 +122,8 @@ def _made(
     check_action(action)
     defined = define(lake._spark, query, list(state.entries), name)
     notes = tuple(str(note) for note in defined.notes)
-    view = replace(View.of(name, defined.plan, defined.outputs, defined.sql, notes), on_violation=action)
+    view = View.of(name, defined.plan, defined.outputs, defined.sql, notes)
+    view = replace(view, on_violation=action, functions=defined.functions)
     lake._declared(state).check_view(view, None)
     _refuse_unsteady(view)
     try:

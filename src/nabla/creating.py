@@ -65,7 +65,8 @@ def _defined(lake: Lake, name: str, query: str | DataFrame | Nested, state: Lake
     defined = define(lake.spark, query, list(state.entries), name)
     plan, told = narrowed(defined.plan, lambda table, field: _is_key(state.entries[table], field))
     notes = (*defined.notes, *(Note("GROUPS_NARROWED", text) for text in told))
-    return View.of(name, pruned(plan), defined.outputs, defined.sql, tuple(map(str, notes)))
+    view = View.of(name, pruned(plan), defined.outputs, defined.sql, tuple(map(str, notes)))
+    return replace(view, functions=defined.functions)
 
 
 def _is_key(entry: Entry, column: str) -> bool:

@@ -172,6 +172,7 @@ class Maintenance:
         if view.opaque:
             group.begin()
             return {view.name: run_opaque(self.lake, view, plan, sources)}
+        self.lake._on_spark.teach(view.functions)
         sessions = Sessions(group.before(self.workspace), group.before(self.lake._on_spark.shared))
         if view.recursive:
             own = {name: current_source(self.lake, name, state) for name in views}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 
 from pyspark.sql import SparkSession
 
 from nabla.cached import cached_property
 from nabla.declared import columns_of
 from nabla.engine.frames import Workspace, engine_session
+from nabla.engine.functions import PythonFunction
 from nabla.engine.session import build_session
 from nabla.engine.sources import snapshot_frame
 from nabla.planner.steps import Size
@@ -29,6 +31,7 @@ class OnSpark:
         self._names: dict[str, tuple[str, int]] = {}
         self._engines: dict[Size, SparkSession] = {}
         self._shared: dict[Size, Workspace] = {}
+        self._functions: list[PythonFunction] = []
 
     @cached_property
     def session(self) -> SparkSession:
@@ -40,11 +43,27 @@ class OnSpark:
         """For frames that users hold: it lives as long as the lake."""
         return Workspace(self.session, self._log.new_staging())
 
+    def new_engine(self, size: Size) -> SparkSession:
+        """A session of its own."""
+        session = engine_session(self.session, size)
+        for function in self._functions:
+            function.register(session)
+        return session
+
     def engine(self, size: Size) -> SparkSession:
         with self._lock:
             if size not in self._engines:
-                self._engines[size] = engine_session(self.session, size)
+                self._engines[size] = self.new_engine(size)
             return self._engines[size]
+
+    def teach(self, functions: Iterable[PythonFunction]) -> None:
+        """Lets the sessions of the engine call Python functions; those that are yet to come learn them when they do."""
+        with self._lock:
+            for function in functions:
+                if function not in self._functions:
+                    for session in self._engines.values():
+                        function.register(session)
+                    self._functions.append(function)
 
     def workspace(self, size: Size) -> Workspace:
         """A new one, for a refresh or a build."""

@@ -18,7 +18,7 @@ from nabla.algebra.sql import to_sql
 from nabla.building import LOST
 from nabla.calculus.stages import without_ties
 from nabla.engine import types
-from nabla.engine.frames import Workspace, engine_session
+from nabla.engine.frames import Workspace
 from nabla.engine.sources import snapshot_frame
 from nabla.errors import Mismatch, NablaError
 from nabla.planner.choose import TINY_TABLES
@@ -50,6 +50,7 @@ def verify(lake: Lake, entry: Entry, state: LakeState) -> None:
             place=f'view "{view.name}"',
             remedy="Refresh it first.",
         )
+    lake._on_spark.teach(view.functions)
     with _workspace(lake, entry, state) as workspace:
         expected = _recomputed(lake, workspace, view, entry, state)
         part = entry.parts["data"]
@@ -66,13 +67,14 @@ def verify(lake: Lake, entry: Entry, state: LakeState) -> None:
 @contextmanager
 def recomputed(lake: Lake, view: View, entry: Entry, state: LakeState) -> Iterator[DataFrame]:
     """A view's query, evaluated from scratch on the versions that its entry names."""
+    lake._on_spark.teach(view.functions)
     with _workspace(lake, entry, state) as workspace:
         yield _recomputed(lake, workspace, view, entry, state)
 
 
 def _workspace(lake: Lake, entry: Entry, state: LakeState) -> Workspace:
     size = _size(lake, entry, state)
-    return Workspace(engine_session(lake._spark, size), lake._log.new_staging(), size)
+    return Workspace(lake._on_spark.new_engine(size), lake._log.new_staging(), size)
 
 
 def _size(lake: Lake, entry: Entry, state: LakeState) -> Size:
@@ -110,7 +112,7 @@ def _recomputed(lake: Lake, workspace: Workspace, view: View, entry: Entry, stat
     for name, version in entry.facts["sources"].items():
         source = make_source(lake, name, state, version, version)
         workspace.fitted(source.frame(workspace, At.NEW)).createOrReplaceTempView(name)
-    if view.sql is not None and not view.clock:
+    if view.sql is not None and not view.clock and not view.functions:
         return workspace.session.sql(view.sql)
     return _evaluated(workspace, view.plan, entry)
 

@@ -16,6 +16,7 @@ from nabla.calculus.obstacles import Obstacle, expressions, obstacles
 from nabla.calculus.stages import Staged, cut
 from nabla.datalog.stored import StoredRules, stored_rules
 from nabla.engine import types
+from nabla.engine.functions import PythonFunction
 from nabla.storage.names import safe
 
 
@@ -25,7 +26,7 @@ class View:
     expression that it was made from, if it was, and `key` its key if it is computed key by key. `rules` is the program that
     defines it. The plan of a recursive predicate has its columns only: its rules are evaluated together with those it
     depends on. `maintain` says when it follows its sources. A constraint is a view that must stay empty: `on_violation` says
-    what happens otherwise. `serves` names the view that this one is auxiliary to."""
+    what happens otherwise. `serves` names the view that this one is auxiliary to, `functions` are what it calls of Python."""
 
     name: str
     plan: Node
@@ -39,6 +40,7 @@ class View:
     maintain: str = "deferred"
     on_violation: str | None = None
     serves: str | None = None
+    functions: tuple[PythonFunction, ...] = ()
 
     @classmethod
     def of(
@@ -68,6 +70,7 @@ class View:
             "maintain": self.maintain,
             "on_violation": self.on_violation,
             "serves": self.serves,
+            "functions": [function.to_json() for function in self.functions],
         }
 
     @classmethod
@@ -85,6 +88,7 @@ class View:
             json.get("maintain", "deferred"),
             json.get("on_violation"),
             json.get("serves"),
+            tuple(PythonFunction(**function) for function in json.get("functions", ())),
         )
 
     @property

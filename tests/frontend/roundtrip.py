@@ -48,6 +48,8 @@ def relowered(spark: SparkSession, definition: Definition) -> DataFrame:
 def assert_same(spark: SparkSession, query: str | DataFrame, tables: Collection[str]) -> Definition:
     definition = define(spark, query, tables, "v")
     assert not isinstance(definition.plan, Opaque), definition.plan.why
+    for function in definition.functions:
+        function.register(spark)
     original = spark.sql(query) if isinstance(query, str) else query
     again = relowered(spark, definition)
     assert types(again) == types(original)

@@ -66,7 +66,7 @@ def _template(function: Expression, name: str, distinct: bool) -> str:
     if function.kind in PRINTED:
         return ""
     if function.sql is None:
-        raise Unsupported(f"the aggregate function {name}, which Spark cannot print as SQL that means the same,")
+        raise Unsupported(f"the aggregate function {name}, which Spark cannot print as SQL that means the same")
     if "WITHIN GROUP" not in function.sql:
         return ""
     return re.sub(r"`(\{\d+\})`", r"\1", function.sql)

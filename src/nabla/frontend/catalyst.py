@@ -7,7 +7,7 @@ algebra cannot say is kept as the SQL it came as (`Opaque`), with the reason.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from nabla.algebra.expressions import Column, Named
 from nabla.algebra.nodes import MalformedPlan, Node, Opaque, Project
+from nabla.engine.functions import PythonFunction
 from nabla.errors import NablaError
 from nabla.frontend import tree
 from nabla.frontend.expressions import Unsupported
@@ -48,6 +49,7 @@ class Definition:
     outputs: tuple[str, ...]
     sql: str | None
     notes: tuple[Note, ...] = ()
+    functions: tuple[PythonFunction, ...] = ()
 
 
 def define(session: SparkSession, query: str | DataFrame, tables: Collection[str], view: str) -> Definition:
@@ -62,11 +64,14 @@ def define(session: SparkSession, query: str | DataFrame, tables: Collection[str
     _refuse_duplicates(resolved.columns)
     read = _tables_read(resolved.sources, tables)
     notes: list[Note] = []
+    functions: dict[int, PythonFunction] = {}
     try:
-        plan = _walked(resolved, notes)
+        functions = resolved.python_functions()
+        plan = _walked(resolved, functions, notes)
     except Unsupported as refusal:
         plan = _opaque(refusal, sql, read, resolved.columns, view)
-    return Definition(plan, tuple(c.name for c in resolved.columns), sql, tuple(notes))
+    outputs = tuple(c.name for c in resolved.columns)
+    return Definition(plan, outputs, sql, tuple(notes), tuple({f.name: f for f in functions.values()}.values()))
 
 
 def _refuse_connect(session: Any, query: Any) -> None:
@@ -131,8 +136,8 @@ def _tables_read(sources: list[Source], tables: Collection[str]) -> tuple[str, .
     return tuple(sorted(set(read)))
 
 
-def _walked(query: Query, notes: list[Note]) -> Node:
-    udfs = query.register_python_functions()
+def _walked(query: Query, functions: Mapping[int, PythonFunction], notes: list[Note]) -> Node:
+    udfs = {number: function.name for number, function in functions.items()}
     root = _normalized(query)
     settings = {key: str(query.session.conf.get(key)) for key in SETTINGS}
     walker = Walker(OPERATORS, {t.lower(): t for t in query.tables}, udfs, settings)
@@ -143,9 +148,7 @@ def _walked(query: Query, notes: list[Note]) -> Node:
     except MalformedPlan as error:
         raise Unsupported(f"a shape that the algebra refuses ({error})") from error
     if udfs:
-        notes.append(
-            Note("PYTHON_UDF", "the view calls Python functions, which only sessions that registered them know")
-        )
+        notes.append(Note("PYTHON_UDF", "the view calls Python functions, which are stored with it as they are now"))
     if (order := _order(root)) is not None:
         notes.append(Note("ORDER_DROPPED", "ORDER BY without LIMIT means nothing in a stored view", order.place))
     return plan

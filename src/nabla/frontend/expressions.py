@@ -105,7 +105,7 @@ class Printer:
     def filled(self, e: Expression) -> str:
         """The text that Spark has for it, its children put into the holes."""
         if e.sql is None:
-            raise Unsupported(f"{e.function or e.kind}, which Spark cannot print as SQL that means the same,")
+            raise Unsupported(f"{e.function or e.kind}, which Spark cannot print as SQL that means the same")
         text = _HOLE.sub(lambda hole: self.text(e.children[int(hole[1])]), e.sql)
         return text if _is_closed(e.sql) else f"({text})"
 
@@ -238,6 +238,13 @@ def _collate(p: Printer, e: Expression) -> str:
     return f"({p.text(value)} COLLATE {collation.fields['collationName']})"
 
 
+def _at_least_known(p: Printer, e: Expression) -> str:
+    """What `dropna` filters by. Of floating point numbers, NaN counts as unknown."""
+    texts = [(p.text(child), child.type in ("float", "double")) for child in e.children]
+    known = [f"CAST({t} IS NOT NULL{f' AND NOT isnan({t})' if floating else ''} AS INT)" for t, floating in texts]
+    return f"(({' + '.join(known)}) >= {e.fields['n']})"
+
+
 def _python_udf(p: Printer, e: Expression) -> str:
     return f"{p.udfs[e.fields['resultId']]}({p.arguments(e)})"
 
@@ -302,6 +309,7 @@ PRINTERS: dict[str, Callable[[Printer, Expression], str]] = {
     "RaiseError": _raise_error,
     "VariantGet": _variant_get,
     "Collate": _collate,
+    "AtLeastNNonNulls": _at_least_known,
     "PythonUDF": _python_udf,
     "ScalaUDF": _scala_udf,
     "PreciseTimestampConversion": _timestamp_as_number,

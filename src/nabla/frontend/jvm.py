@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -13,9 +12,10 @@ from weakref import WeakKeyDictionary
 from pyspark.sql import SparkSession
 
 from nabla.cached import cached_property
+from nabla.engine.functions import PythonFunction
 from nabla.frontend import tree
 from nabla.frontend.calls import PRINTED
-from nabla.frontend.expressions import PRINTERS
+from nabla.frontend.expressions import PRINTERS, Unsupported
 
 _ANALYSIS = "org.apache.spark.sql.catalyst.analysis."
 _OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer."
@@ -26,6 +26,7 @@ _BEFORE = (
     "org.apache.spark.sql.catalyst.expressions.EliminatePipeOperators",
     _OPTIMIZER + "EliminateResolvedHint",
     _OPTIMIZER + "EliminateSQLFunctionNode",
+    _OPTIMIZER + "ReplaceUpdateFieldsExpression",  # withField and dropFields make a struct anew
     _OPTIMIZER + "InlineCTE",  # before the subqueries are looked at, which may refer to it
     _OPTIMIZER + "PullOutGroupingExpressions",  # keys become columns
     _OPTIMIZER + "PullupCorrelatedPredicates",  # leaves the subqueries without outer references
@@ -164,15 +165,9 @@ class Query:
         plan = self._reader.inlineViews(self._reader.standIns(self.plan), self._catalyst.names(self.tables))
         return tree.read(self._reader.read(self._reader.normalize(plan, *rules)))
 
-    def register_python_functions(self) -> dict[int, str]:
-        """Gives each Python UDF a name in the session, made from its code: the number in the plan -> the name."""
-        names = {}
-        for udf in self._reader.pythonFunctions(self.plan):
-            code: str = udf.func().command().mkString(",")
-            name = "nabla_" + hashlib.sha256(code.encode()).hexdigest()[:12]
-            function = self._catalyst.jvm.org.apache.spark.sql.execution.python.UserDefinedPythonFunction(
-                name, udf.func(), udf.dataType(), udf.evalType(), udf.udfDeterministic()
-            )
-            self.session._jsparkSession.udf().registerPython(name, function)
-            names[udf.resultId().id()] = name
-        return names
+    def python_functions(self) -> dict[int, PythonFunction]:
+        """The Python UDFs that it calls, by their numbers in the plan."""
+        udfs = list(self._reader.pythonFunctions(self.plan))
+        if any(udf.func().broadcastVars().size() for udf in udfs):
+            raise Unsupported("a Python function with a broadcast variable, which only this process has")
+        return {udf.resultId().id(): PythonFunction.of(udf) for udf in udfs}

@@ -1,0 +1,72 @@
+"""Python functions that views call. The lake keeps them with the view, so that any process can maintain it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pyspark.core.rdd import _prepare_for_python_RDD
+from pyspark.sql import SparkSession
+
+from nabla.errors import NablaError
+
+
+@dataclass(frozen=True)
+class PythonFunction:
+    """A UDF as Spark has it: pickled code, the type of its results, and which kind of UDF it is. `python` is the version that
+    pickled it: another one may read its code otherwise."""
+
+    code: str
+    type: str
+    kind: int
+    deterministic: bool
+    python: str
+
+    @classmethod
+    def of(cls, udf: Any) -> PythonFunction:
+        """From Catalyst's expression."""
+        function = udf.func()
+        code = bytes(int(byte) & 0xFF for byte in function.command().mkString(",").split(","))
+        return cls(
+            base64.b64encode(code).decode(),
+            udf.dataType().json(),
+            udf.evalType(),
+            udf.udfDeterministic(),
+            function.pythonVer(),
+        )
+
+    @property
+    def name(self) -> str:
+        """Made from what it is, so that it means the same in every session."""
+        return "nabla_" + hashlib.sha256(repr(self).encode()).hexdigest()[:12]
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def register(self, session: SparkSession) -> None:
+        """Lets a session call it by its name."""
+        context: Any = session.sparkContext
+        if context.pythonVer != self.python:
+            raise NablaError(
+                "NABLA_PYTHON_VERSION",
+                f"a function of the view was made by Python {self.python}, and this is Python {context.pythonVer}",
+                remedy=f"Use Python {self.python}, or make the view again with rebuild=True.",
+            )
+        _, _, environment, includes = _prepare_for_python_RDD(context, None)
+        wrapped = context._jvm.SimplePythonFunction(
+            bytearray(base64.b64decode(self.code)),
+            environment,
+            includes,
+            context.pythonExec,
+            self.python,
+            context._jvm.java.util.ArrayList(),
+            context._javaAccumulator,
+        )
+        java: Any = session._jsparkSession
+        type_ = context._jvm.org.apache.spark.sql.types.DataType.fromJson(self.type)
+        made = context._jvm.org.apache.spark.sql.execution.python.UserDefinedPythonFunction(
+            self.name, wrapped, type_, self.kind, self.deterministic
+        )
+        java.udf().registerPython(self.name, made)
