@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 from nabla.cached import cached_property
 from nabla.declared import columns_of
 from nabla.engine.frames import Workspace, engine_session
-from nabla.engine.functions import PythonFunction
 from nabla.engine.session import build_session
 from nabla.engine.sources import snapshot_frame
+from nabla.frontend.functions import PythonFunction
 from nabla.planner.steps import Size
 from nabla.storage.catalog import LakeState
 from nabla.storage.lakelog import LakeLog

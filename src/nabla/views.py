@@ -16,7 +16,7 @@ from nabla.calculus.obstacles import Obstacle, expressions, obstacles
 from nabla.calculus.stages import Staged, cut
 from nabla.datalog.stored import StoredRules, stored_rules
 from nabla.engine import types
-from nabla.engine.functions import PythonFunction
+from nabla.frontend.functions import PythonFunction
 from nabla.storage.names import safe
 
 

@@ -17,11 +17,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from nabla.algebra.expressions import Column, Named
 from nabla.algebra.nodes import MalformedPlan, Node, Opaque, Project
-from nabla.engine.functions import PythonFunction
 from nabla.errors import NablaError
 from nabla.frontend import tree
 from nabla.frontend.expressions import Unsupported
 from nabla.frontend.failures import quiet, translated, unknown_table
+from nabla.frontend.functions import PythonFunction
 from nabla.frontend.jvm import Query, Source
 from nabla.frontend.operators import OPERATORS
 from nabla.frontend.prune import pruned

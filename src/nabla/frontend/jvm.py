@@ -12,10 +12,10 @@ from weakref import WeakKeyDictionary
 from pyspark.sql import SparkSession
 
 from nabla.cached import cached_property
-from nabla.engine.functions import PythonFunction
 from nabla.frontend import tree
 from nabla.frontend.calls import PRINTED
 from nabla.frontend.expressions import PRINTERS, Unsupported
+from nabla.frontend.functions import PythonFunction
 
 _ANALYSIS = "org.apache.spark.sql.catalyst.analysis."
 _OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer."
