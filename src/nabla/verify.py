@@ -50,8 +50,7 @@ def verify(lake: Lake, entry: Entry, state: LakeState) -> None:
             place=f'view "{view.name}"',
             remedy="Refresh it first.",
         )
-    lake._on_spark.teach(view.functions)
-    with _workspace(lake, entry, state) as workspace:
+    with _workspace(lake, view, entry, state) as workspace:
         expected = _recomputed(lake, workspace, view, entry, state)
         part = entry.parts["data"]
         found = workspace.fitted(
@@ -67,13 +66,13 @@ def verify(lake: Lake, entry: Entry, state: LakeState) -> None:
 @contextmanager
 def recomputed(lake: Lake, view: View, entry: Entry, state: LakeState) -> Iterator[DataFrame]:
     """A view's query, evaluated from scratch on the versions that its entry names."""
-    lake._on_spark.teach(view.functions)
-    with _workspace(lake, entry, state) as workspace:
+    with _workspace(lake, view, entry, state) as workspace:
         yield _recomputed(lake, workspace, view, entry, state)
 
 
-def _workspace(lake: Lake, entry: Entry, state: LakeState) -> Workspace:
+def _workspace(lake: Lake, view: View, entry: Entry, state: LakeState) -> Workspace:
     size = _size(lake, entry, state)
+    lake._on_spark.teach(view.functions)
     return Workspace(lake._on_spark.new_engine(size), lake._log.new_staging(), size)
 
 
@@ -86,7 +85,8 @@ def _size(lake: Lake, entry: Entry, state: LakeState) -> Size:
 def _difference(found: DataFrame, expected: DataFrame, view: View) -> pa.Table:
     """The rows that one of two bags has more copies of, with how many more: one query, and maps can be counted, too."""
     names = [f"c{i}" for i in range(len(view.schema))]
-    found, expected = _collated(found.toDF(*names), expected.toDF(*names)), expected.toDF(*names)
+    expected = expected.toDF(*names)
+    found = _collated(found.toDF(*names), expected)
     signed = found.selectExpr("*", "1L AS n").unionAll(expected.selectExpr("*", "-1L AS n"))
     different = signed.groupBy(*names).agg({"n": "sum"}).where("`sum(n)` <> 0")
     return types.conform(different.toArrow(), types.with_weight(view.schema))

@@ -112,8 +112,12 @@ class Order:
     nulls_first: bool = True
 
     @property
+    def direction(self) -> str:
+        return f"{'ASC' if self.ascending else 'DESC'} NULLS {'FIRST' if self.nulls_first else 'LAST'}"
+
+    @property
     def sql(self) -> str:
-        return f"{self.expr.sql} {'ASC' if self.ascending else 'DESC'} NULLS {'FIRST' if self.nulls_first else 'LAST'}"
+        return f"{self.expr.sql} {self.direction}"
 
     def __str__(self) -> str:
         return readable(self.sql)

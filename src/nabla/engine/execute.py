@@ -15,7 +15,6 @@ from threading import Lock
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.types as kinds
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
 from pyspark.util import inheritable_thread_target
@@ -314,7 +313,7 @@ class Execution:
             self.result.queries += 1
         frame = self.sessions.workspace(query.size).session.sql(query.text)
         if query.size != "large":
-            if any(map(kinds.is_nested, types.arrow_schema(schema).types)):
+            if types.has_nested(schema):
                 frame = _cast(
                     frame, schema
                 )  # of a struct that is NULL, PySpark takes fields that never are for an error

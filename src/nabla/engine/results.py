@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
-import pyarrow.types as kinds
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
 
@@ -44,7 +43,7 @@ class Rows:
 
     def fetched(self, most: int) -> Rows:
         """The same rows, on the driver if they are no more than that, and plain."""
-        if self.table is not None or any(kinds.is_nested(kind) for kind in types.arrow_schema(self.schema).types):
+        if self.table is not None or types.has_nested(self.schema):
             return self
         footers = [places.parquet_footer(path) for path in self.files()]
         size = sum(f.row_group(i).total_byte_size for f in footers for i in range(f.num_row_groups))

@@ -179,6 +179,10 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     return to_arrow_schema(schema, timezone="UTC")
 
 
+def has_nested(schema: StructType) -> bool:
+    return any(map(pa.types.is_nested, arrow_schema(schema).types))
+
+
 def conform(table: pa.Table, schema: StructType) -> pa.Table:
     """The same rows under the stored names and types; columns are matched by position."""
     target = arrow_schema(schema)

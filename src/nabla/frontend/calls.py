@@ -47,14 +47,14 @@ def call(p: Printer, e: Expression, column: Column) -> Call:
     if name == "count" and not distinct and [a.sql for a in arguments] == ["1"]:
         arguments = ()
     condition = p.expr(e.fields["filter"]) if e.fields["filter"] else None
-    return Call(column, name, arguments, distinct, condition, _template(function, name, distinct))
+    return Call(column, name, arguments, distinct, condition, _template(p, function, name, distinct))
 
 
-def _template(function: Expression, name: str, distinct: bool) -> str:
+def _template(p: Printer, function: Expression, name: str, distinct: bool) -> str:
     """How the call is written where `name(arguments)` does not say it all."""
     word, fields = "DISTINCT " if distinct else "", function.fields
     if function.kind == "ListAgg" and fields.get("orderExpressions"):
-        order = ", ".join(f"{{{i}}} {_direction(o)}" for i, o in enumerate(fields["orderExpressions"], start=2))
+        order = ", ".join(f"{{{i}}} {p.order(o).direction}" for i, o in enumerate(fields["orderExpressions"], start=2))
         return f"{name}({word}{{0}}, {{1}}) WITHIN GROUP (ORDER BY {order})"
     if function.kind == "Mode" and fields["reverseOpt"] is not None:
         # Spark's own text has the direction the wrong way round.
@@ -70,11 +70,6 @@ def _template(function: Expression, name: str, distinct: bool) -> str:
     if "WITHIN GROUP" not in function.sql:
         return ""
     return re.sub(r"`(\{\d+\})`", r"\1", function.sql)
-
-
-def _direction(order: Expression) -> str:
-    ascending, nulls_first = order.fields["direction"] == "Ascending", order.fields["nullOrdering"] == "NullsFirst"
-    return f"{'ASC' if ascending else 'DESC'} NULLS {'FIRST' if nulls_first else 'LAST'}"
 
 
 def window_call(p: Printer, e: Expression, column: Column) -> WindowCall:

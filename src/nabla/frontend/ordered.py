@@ -67,7 +67,7 @@ def in_order(call: Call, order: Sequence[Order], taken: Iterable[Expr]) -> Call:
     if call.function == "collect_list":
         return _sorted(call, order, "transform({rows}, e -> e.v)", _known(call.arguments[0]))
     if call.function == "listagg":
-        items = ", ".join(f"{{{i}}} {o.sql.removeprefix(o.expr.sql)}" for i, o in enumerate(order, start=2))
+        items = ", ".join(f"{{{i}}} {o.direction}" for i, o in enumerate(order, start=2))
         template = f"listagg({{0}}, {{1}}) WITHIN GROUP (ORDER BY {items})"
         return replace(call, arguments=(*call.arguments, *(o.expr for o in order)), template=template)
     return call

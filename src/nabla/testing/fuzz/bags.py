@@ -34,7 +34,9 @@ def exact(rows: Iterable[tuple[Any, ...]]) -> Bag:
 
 def _plain(value: Any, digits: int) -> Any:
     if isinstance(value, float):
-        return "NaN" if math.isnan(value) else float(f"{0 if abs(value) < _NOTHING else value:.{digits}g}") + 0.0
+        if digits == _DIGITS and abs(value) < _NOTHING:
+            return 0.0
+        return "NaN" if math.isnan(value) else float(f"{value:.{digits}g}") + 0.0
     if isinstance(value, Decimal):
         return str(value)
     if isinstance(value, dict):
