@@ -102,6 +102,13 @@ def content(lake: nabla.Lake, name: str) -> list[str]:
     return sorted(repr(plain(tuple(row))) for row in lake.read(name).collect())
 
 
+def replaced(lake: nabla.Lake, rows: list[Row], gone: list[Row], new: list[Row]) -> list[Row]:
+    with lake.transaction() as tx:
+        tx.insert("e", new)
+        tx.delete("e", rows=gone)
+    return [row for row in rows if row not in gone] + new
+
+
 def grouped(rows: list[Row], order: Callable[[Row], Any], result: Groups) -> list[str]:
     groups: dict[Any, list[Row]] = {}
     for row in sorted(rows, key=order):
@@ -121,10 +128,7 @@ def test_the_order_of_a_subquery_is_followed(spark: SparkSession, tmp_path: Path
             assert content(lake, f"v{number}") == grouped(rows, order, result), name
         new = [made(rng, 100 + 10 * change + i) for i in range(4)]
         gone = rng.sample(rows, 6)
-        with lake.transaction() as tx:
-            tx.insert("e", new)
-            tx.delete("e", rows=gone)
-        rows = [row for row in rows if row not in gone] + new
+        rows = replaced(lake, rows, gone, new)
         reports = lake.refresh(mode="strict")
         assert {report.mode for report in reports.values()} == {"incremental"}
         lake.verify()
@@ -164,3 +168,61 @@ def test_without_an_order_any_row_will_do_and_stays(spark: SparkSession, tmp_pat
     lake.refresh("some", mode="full")
     lake.verify()
     assert content(lake, "some") == ["(1, 'a', 2, 3)", "(2, 'y', 9, 0)"]
+
+
+def test_grouping_sets_see_the_order_too(spark: SparkSession, tmp_path: Path) -> None:
+    rng = Random(8)
+    lake = nabla.open(tmp_path / "lake", spark=spark)
+    rows = [made(rng, i) for i in range(30)]
+    lake.create_table("e", schema="id INT, k INT, s STRING, v INT, t INT", data=rows)
+    lake.create_view(
+        "sets",
+        "SELECT k, v, grouping_id() AS g, first(id) AS f, last(s) AS l, collect_list(t) AS ts FROM"
+        " (SELECT k, id, s, v, t FROM e ORDER BY coalesce(t, 1) DESC, id) GROUP BY GROUPING SETS ((k, v), (v), ())",
+    )
+    for _ in range(3):
+        expected = []
+        ordered = sorted(rows, key=lambda r: (-(1 if r[4] is None else r[4]), r[0]))
+        for number, key in enumerate((lambda r: (r[1], r[3]), lambda r: (None, r[3]), lambda r: (None, None))):
+            groups: dict[Any, list[Row]] = {}
+            for row in ordered:
+                groups.setdefault(key(row), []).append(row)
+            expected += [(*k, (0, 2, 3)[number], g[0][0], g[-1][2], known(g, 4)) for k, g in groups.items()]
+        assert content(lake, "sets") == sorted(map(repr, expected))
+        gone, new = rows[:6], [made(rng, rows[-1][0] + 1 + i) for i in range(4)]
+        rows = replaced(lake, rows, gone, new)
+        assert lake.refresh(mode="strict")["sets"].mode == "incremental"
+
+
+def test_a_limit_follows_the_order_through_filters_and_is_followed(spark: SparkSession, tmp_path: Path) -> None:
+    rng = Random(9)
+    lake = nabla.open(tmp_path / "lake", spark=spark)
+    rows = [made(rng, i) for i in range(30)]
+    lake.create_table("e", schema="id INT, k INT, s STRING, v INT, t INT", data=rows)
+    lake.create_view("few", "SELECT id FROM (SELECT * FROM e ORDER BY abs(id - 12), id) WHERE v > 1 LIMIT 5")
+    lake.create_view(
+        "least", "SELECT first(s) AS s, last(id) AS i FROM (SELECT * FROM e ORDER BY id DESC LIMIT 4 OFFSET 1)"
+    )
+    for _ in range(3):
+        near = sorted((r for r in rows if (r[3] or 0) > 1), key=lambda r: (abs(r[0] - 12), r[0]))[:5]
+        assert content(lake, "few") == sorted(repr((r[0],)) for r in near)
+        late = sorted(rows, key=lambda r: -r[0])[1:5]
+        assert content(lake, "least") == [repr((late[0][2], late[-1][0]))]
+        gone, new = [r for r in rows if r[0] % 5 == 2], [made(rng, rows[-1][0] + 1 + i) for i in range(3)]
+        rows = replaced(lake, rows, gone, new)
+        assert {report.mode for report in lake.refresh(mode="strict").values()} == {"incremental"}
+        lake.verify()
+
+
+def test_an_order_within_partitions_is_none_for_a_limit(spark: SparkSession, tmp_path: Path) -> None:
+    lake = nabla.open(tmp_path / "lake", spark=spark)
+    lake.create_table("e", schema="id INT", data=[(1,), (2,)])
+
+    @lake.view
+    def some() -> DataFrame:
+        return lake.spark.table("e").sortWithinPartitions("id").limit(1)
+
+    with lake.transaction() as tx:
+        tx.insert("e", [(3,)])
+    with pytest.raises(nabla.NablaError, match="NABLA_LIMIT_WITHOUT_ORDER"):
+        lake.refresh(mode="strict")

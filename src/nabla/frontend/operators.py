@@ -6,26 +6,23 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 
-from nabla.algebra.expressions import Call, Expr, Named, WindowCall
+from nabla.algebra.expressions import Call, Expr, WindowCall
 from nabla.algebra.nodes import (
     Aggregate,
     At,
     Constant,
     ExceptAll,
-    Filter,
     Generate,
     IntersectAll,
-    Project,
     Recursion,
     Scan,
-    TopK,
     UnionAll,
     Window,
 )
 from nabla.frontend.calls import call, window_call
 from nabla.frontend.expressions import Printer, Unsupported, literal
 from nabla.frontend.joins import join
-from nabla.frontend.ordered import ONE_ROW, depends_on_order, in_order, with_order
+from nabla.frontend.ordered import ONE_ROW, depends_on_order, in_order, kept, with_order
 from nabla.frontend.scope import Relation
 from nabla.frontend.sessions import merged
 from nabla.frontend.tree import Expression, Operator
@@ -78,16 +75,9 @@ def same(w: Walker, op: Operator) -> Relation:
     return w.walk(op.child)
 
 
-def project(w: Walker, op: Operator) -> Relation:
-    items: list[Expression] = op.fields["projectList"]
-    input, p = w.attached(w.walk(op.child), items)
-    return w.selected(input, p, items)
-
-
-def filter(w: Walker, op: Operator) -> Relation:
-    condition: Expression = op.fields["condition"]
-    input, p = w.attached(w.walk(op.child), [condition])
-    return replace(input, node=Filter(input.node, p.conjuncts(condition)))
+def one_by_one(w: Walker, op: Operator) -> Relation:
+    """Select lists, filters and grouping sets, which look at one row at a time."""
+    return kept(w, w.walk(op.child), op, ())[0]
 
 
 def generate(w: Walker, op: Operator) -> Relation:
@@ -113,21 +103,6 @@ def set_operator(w: Walker, op: Operator) -> Relation:
     left, right = (w.names.by_position(w.walk(child), child.output) for child in op.children)
     node = ExceptAll(left, right) if op.kind == "Except" else IntersectAll(left, right)
     return Relation(node, ids(op.output, node.columns))
-
-
-def expand(w: Walker, op: Operator) -> Relation:
-    """Grouping sets and unpivot: every row once for each projection."""
-    projections: list[list[Expression]] = op.fields["projections"]
-    input, p = w.attached(w.walk(op.child), [e for projection in projections for e in projection])
-
-    def member(projection: list[Expression]) -> Project:
-        return Project(
-            input.node, tuple(Named(w.names.of(a), p.expr(e)) for a, e in zip(op.output, projection, strict=True))
-        )
-
-    members = tuple(map(member, projections))
-    columns = tuple(w.names.of(a) for a in op.output)
-    return Relation(UnionAll(members, columns), ids(op.output, columns))
 
 
 # ---------------------------------------------------------------- recursion
@@ -252,43 +227,7 @@ def _refuse_arbitrary_rows(calls: Iterable[WindowCall]) -> None:
 
 
 def limit(w: Walker, op: Operator) -> Relation:
-    """LIMIT and OFFSET with the order below them. A select list in between only hides the columns of the order."""
-    numbers, below = [], op
-    while below.kind in ("GlobalLimit", "LocalLimit", "Offset"):
-        numbers.append((below.kind, _integer(below.fields["offsetExpr" if below.kind == "Offset" else "limitExpr"])))
-        below = below.child
-    count, offset = _slice(reversed(numbers))
-    lists, sort = [], below
-    while sort.kind == "Project":
-        lists.append(sort.fields["projectList"])
-        sort = sort.child
-    if sort.kind != "Sort" or not sort.fields["global"]:
-        input = w.walk(below)
-        return replace(input, node=TopK(input.node, (), count, offset))
-    input, p = w.attached(w.walk(sort.child), sort.fields["order"])
-    result = replace(input, node=TopK(input.node, tuple(map(p.order, sort.fields["order"])), count, offset))
-    for items in reversed(lists):
-        result, p = w.attached(result, items)
-        result = w.selected(result, p, items)
-    return result
-
-
-def _slice(numbers: Iterable[tuple[str, int]]) -> tuple[int | None, int]:
-    """Which rows are left after limits and offsets in turn: how many, and from where."""
-    count, offset = None, 0
-    for kind, number in numbers:
-        if kind == "Offset":
-            offset += number
-            count = None if count is None else max(count - number, 0)
-        else:
-            count = number if count is None else min(count, number)
-    return count, offset
-
-
-def _integer(e: Expression) -> int:
-    if e.kind != "Literal" or e.sql is None or not e.sql.isdigit():
-        raise Unsupported("a LIMIT or OFFSET that is not a number")
-    return int(e.sql)
+    return with_order(w, op)[0]
 
 
 OPERATORS: dict[str, Callable[[Walker, Operator], Relation]] = {
@@ -297,14 +236,14 @@ OPERATORS: dict[str, Callable[[Walker, Operator], Relation]] = {
     "ResolvedInlineTable": inline_table,
     "OneRowRelation": one_row,
     "Range": number_range,
-    "Project": project,
-    "Filter": filter,
+    "Project": one_by_one,
+    "Filter": one_by_one,
     "Generate": generate,
     "Join": join,
     "Union": union,
     "Except": set_operator,
     "Intersect": set_operator,
-    "Expand": expand,
+    "Expand": one_by_one,
     "UnionLoop": union_loop,
     "UnionLoopRef": union_loop_ref,
     "Aggregate": aggregate,

@@ -1,5 +1,5 @@
-"""Aggregates that depend on the order of their rows: `first`, `last`, `collect_list` and `listagg` over a subquery with
-ORDER BY, and what `dropDuplicates` becomes.
+"""What depends on the order of rows: LIMIT and OFFSET, the aggregates `first`, `last`, `collect_list` and `listagg` over a
+subquery with ORDER BY, and what `dropDuplicates` becomes.
 
 Rows of a table have no order, so the order of the subquery goes into the call. Of rows that are equal in it, and of all rows
 where there is none, Spark may take any; here it is the least by the values that are taken, whoever computes it and when.
@@ -10,13 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from nabla.algebra.expressions import Call, Expr, Named, Order
-from nabla.algebra.nodes import Filter, Project
+from nabla.algebra.expressions import Call, Column, Expr, Named, Order
+from nabla.algebra.nodes import Filter, Project, TopK
+from nabla.frontend.expressions import Unsupported
 from nabla.frontend.scope import Relation, extended
 from nabla.frontend.tree import Expression, Operator
 from nabla.frontend.walker import Walker
 
 ONE_ROW = ("First", "Last")
+KEEPING = ("Project", "Filter", "Expand")
+"""Operators whose rows come in the order of their input."""
+LIMITS = {"GlobalLimit": "limitExpr", "LocalLimit": "limitExpr", "Offset": "offsetExpr"}
+"""Operators that take some of the first rows, and the field that says which."""
 
 
 def depends_on_order(function: Expression) -> bool:
@@ -24,38 +29,80 @@ def depends_on_order(function: Expression) -> bool:
 
 
 def with_order(w: Walker, op: Operator) -> tuple[Relation, tuple[Order, ...]]:
-    """The rows of an operator and the order in which they come: that of a Sort below, if only select lists and filters are in
-    between. The columns that it goes by are kept, whether a select list has them or not."""
-    above, sort = [], op
-    while sort.kind in ("Project", "Filter"):
-        above.append(sort)
-        sort = sort.child
-    if sort.kind != "Sort":
+    """The rows of an operator and the order in which they come: that of a Sort below, if only operators that keep it are in
+    between. The columns that it goes by are kept too, whether a select list has them or not."""
+    if op.kind == "Sort":
+        return _sorted_rows(w, op)
+    if op.kind in LIMITS:
+        return _some_rows(w, op)
+    if op.kind not in KEEPING:
         return w.walk(op), ()
-    relation, p = w.attached(w.walk(sort.child), sort.fields["order"])
-    computed = [p.order(item) for item in sort.fields["order"]]
+    relation, order = with_order(w, op.child)
+    relation, columns = kept(w, relation, op, tuple(relation.node.column(o.expr.column or "") for o in order))
+    return relation, tuple(replace(o, expr=c.ref) for c, o in zip(columns, order, strict=True))
+
+
+def _sorted_rows(w: Walker, op: Operator) -> tuple[Relation, tuple[Order, ...]]:
+    relation, p = w.attached(w.walk(op.child), op.fields["order"])
+    computed = [p.order(item) for item in op.fields["order"]]
     columns = [
         relation.node.column(o.expr.column) if o.expr.column else w.names.column("place", o.expr.type, o.expr.nullable)
         for o in computed
     ]
     additions = [(c, o.expr) for c, o in zip(columns, computed, strict=True) if not o.expr.column]
-    relation = replace(relation, node=extended(relation.node, additions))
-    for part in reversed(above):
-        relation = _kept(w, relation, part, [Named(c, c.ref) for c in columns])
-    return relation, tuple(replace(o, expr=c.ref) for c, o in zip(columns, computed, strict=True))
+    order = tuple(replace(o, expr=c.ref) for c, o in zip(columns, computed, strict=True))
+    return replace(relation, node=extended(relation.node, additions)), order
 
 
-def _kept(w: Walker, relation: Relation, op: Operator, columns: Iterable[Named]) -> Relation:
-    """A filter, or a select list that keeps some columns beside its own."""
+def _some_rows(w: Walker, op: Operator) -> tuple[Relation, tuple[Order, ...]]:
+    """LIMIT and OFFSET of the rows below, in their order. One that holds within partitions alone says nothing here."""
+    numbers, below = [], op
+    while below.kind in LIMITS:
+        numbers.append((below.kind, _integer(below.fields[LIMITS[below.kind]])))
+        below = below.child
+    count, offset = _slice(reversed(numbers))
+    relation, order = with_order(w, below)
+    bottom = below
+    while bottom.kind in (*KEEPING, *LIMITS):
+        bottom = bottom.child
+    if bottom.kind == "Sort" and not bottom.fields["global"]:
+        order = ()
+    return replace(relation, node=TopK(relation.node, order, count, offset)), order
+
+
+def _slice(numbers: Iterable[tuple[str, int]]) -> tuple[int | None, int]:
+    """Which rows are left after limits and offsets in turn: how many, and from where."""
+    count, offset = None, 0
+    for kind, number in numbers:
+        if kind == "Offset":
+            offset += number
+            count = None if count is None else max(count - number, 0)
+        else:
+            count = number if count is None else min(count, number)
+    return count, offset
+
+
+def _integer(e: Expression) -> int:
+    if e.kind != "Literal" or e.sql is None or not e.sql.isdigit():
+        raise Unsupported("a LIMIT or OFFSET that is not a number")
+    return int(e.sql)
+
+
+def kept(
+    w: Walker, relation: Relation, op: Operator, columns: tuple[Column, ...]
+) -> tuple[Relation, tuple[Column, ...]]:
+    """An operator above that keeps some columns beside its own, and what they are called there."""
+    if op.kind == "Expand":
+        return w.expanded(relation, op, columns)
     if op.kind == "Filter":
         input, p = w.attached(relation, [op.fields["condition"]])
-        return replace(input, node=Filter(input.node, p.conjuncts(op.fields["condition"])))
+        return replace(input, node=Filter(input.node, p.conjuncts(op.fields["condition"]))), columns
     input, p = w.attached(relation, op.fields["projectList"])
     result = w.selected(input, p, op.fields["projectList"])
-    missing = tuple(c for c in columns if c.column.name not in result.node.names)
+    missing = tuple(Named(c, c.ref) for c in columns if c.name not in result.node.names)
     if missing and isinstance(result.node, Project):
-        return replace(result, node=replace(result.node, outputs=(*result.node.outputs, *missing)))
-    return result
+        return replace(result, node=replace(result.node, outputs=(*result.node.outputs, *missing))), columns
+    return result, columns
 
 
 def in_order(call: Call, order: Sequence[Order], taken: Iterable[Expr]) -> Call:

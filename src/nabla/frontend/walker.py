@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import count
 
 from nabla.algebra.expressions import Call, Column, Expr, Named
-from nabla.algebra.nodes import Aggregate, Constant, Join, JoinKind, Node, Project
+from nabla.algebra.nodes import Aggregate, Constant, Join, JoinKind, Node, Project, UnionAll
 from nabla.frontend.expressions import Printer, Unsupported
 from nabla.frontend.scope import Names, Relation, extended
 from nabla.frontend.tree import Expression, Operator
@@ -103,6 +103,23 @@ class Walker:
         if isinstance(input.node, Constant) and input.node.rows == ((),):
             return Relation(Constant(tuple(o.column for o in made), (tuple(o.expr for o in made),)), columns)
         return Relation(Project(input.node, made), columns)
+
+    def expanded(self, input: Relation, op: Operator, kept: Iterable[Column]) -> tuple[Relation, tuple[Column, ...]]:
+        """Grouping sets and unpivot: every row once for each projection. Also some columns that all of them keep."""
+        projections: list[list[Expression]] = op.fields["projections"]
+        input, p = self.attached(input, [e for projection in projections for e in projection])
+        beside = tuple(kept)
+
+        def columns() -> tuple[Column, ...]:
+            return (*map(self.names.of, op.output), *(self.names.column(c.label, c.type, c.nullable) for c in beside))
+
+        def member(projection: list[Expression]) -> Project:
+            exprs = (*map(p.expr, projection), *(c.ref for c in beside))
+            return Project(input.node, tuple(map(Named, columns(), exprs)))
+
+        node = UnionAll(tuple(map(member, projections)), columns())
+        own = len(op.output)
+        return Relation(node, ids(op.output, node.columns[:own])), node.columns[own:]
 
     def keyed(self, input: Relation, p: Printer, groups: Iterable[Expression]) -> tuple[Node, tuple[str, ...]]:
         """The input with every key as a column, and the keys."""
