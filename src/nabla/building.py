@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from nabla.algebra.clock import Instant, Moments
 from nabla.algebra.nodes import At
-from nabla.engine import types
 from nabla.engine.apply import feed_schema
 from nabla.engine.execute import Execution
 from nabla.engine.frames import Sessions, Workspace, Workspaces
 from nabla.engine.relations import Relations, Source
-from nabla.engine.results import Result, Rows
+from nabla.engine.results import Result, Rows, written
 from nabla.engine.rounds import run_group, sized
 from nabla.planner.choose import choose
 from nabla.planner.facts import SourceFacts, ViewFacts
-from nabla.planner.steps import Plan
 from nabla.results import ViewReport
 from nabla.sources import current_source, snapshot_of
 from nabla.storage import faults, files
@@ -36,14 +34,14 @@ REMEMBERED = 16
 """How many past refreshes of a view the planner learns from."""
 
 
-def run_opaque(lake: Lake, view: View, plan: Plan, sources: Mapping[str, Source]) -> Result:
-    """A query that Nabla has no algebra for runs as it was written, on the versions of this refresh."""
+def run_opaque(lake: Lake, view: View, sources: Mapping[str, Source], results: Workspace) -> Result:
+    """A query that Nabla has no algebra for runs as it was written, on the versions of this refresh: in a session of its own,
+    since it calls them what the user does."""
     assert view.sql is not None
-    with Workspace(lake._spark.newSession(), lake._log.new_staging()) as workspace:
+    with Workspace(lake._on_spark.new_engine("large"), lake._log.new_staging()) as workspace:
         for name, source in sources.items():
             source.frame(workspace, At.NEW).createOrReplaceTempView(name)
-        frame = workspace.session.sql(view.sql)
-        whole = Rows(view.schema, table=types.conform(frame.toArrow(), view.schema))
+        whole = written(workspace.session.sql(view.sql), view.schema, results.path())
     return Result(whole=whole, queries=1)
 
 
@@ -63,7 +61,7 @@ def build(lake: Lake, views: Mapping[str, View], state: LakeState) -> dict[str, 
         sessions = Sessions(workspaces, lake._on_spark.shared)
         execution = Execution(sessions, Relations(sources, {}, Moments(now, now)), plan, view.schema)
         if view.opaque:
-            results = {view.name: run_opaque(lake, view, plan, sources)}
+            results = {view.name: run_opaque(lake, view, sources, workspaces("large"))}
         else:
             results = run_recursive(lake, views, execution) if view.recursive else {view.name: execution.run()}
         faults.point("build.computed")

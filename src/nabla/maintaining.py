@@ -171,7 +171,7 @@ class Maintenance:
         entry = state.entries[view.name]
         if view.opaque:
             group.begin()
-            return {view.name: run_opaque(self.lake, view, plan, sources)}
+            return {view.name: run_opaque(self.lake, view, sources, self.workspace("large"))}
         self.lake._on_spark.teach(view.functions)
         sessions = Sessions(group.before(self.workspace), group.before(self.lake._on_spark.shared))
         if view.recursive:

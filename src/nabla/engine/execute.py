@@ -34,7 +34,7 @@ from nabla.engine.lookup import Lookup, Stored
 from nabla.engine.merge import finished, merged
 from nabla.engine.relations import Relations
 from nabla.engine.replacing import replaced
-from nabla.engine.results import Result, Rows, hidden_schema
+from nabla.engine.results import Result, Rows, fitted, hidden_schema, written
 from nabla.engine.sources import consolidated
 from nabla.planner.choose import TINY_TABLES
 from nabla.planner.steps import (
@@ -54,8 +54,6 @@ from nabla.planner.steps import (
 from nabla.storage.bags import N, consolidate, counted
 
 _NUMBERS = count()
-FEW_WRITTEN = 5_000
-"""Rows that Spark wrote and that the driver may just as well have: it computes with so many sooner than Spark starts to."""
 
 
 @dataclass(frozen=True)
@@ -312,15 +310,11 @@ class Execution:
         with self._counting:
             self.result.queries += 1
         frame = self.sessions.workspace(query.size).session.sql(query.text)
-        if query.size != "large":
-            if types.has_nested(schema):
-                frame = _cast(
-                    frame, schema
-                )  # of a struct that is NULL, PySpark takes fields that never are for an error
-            return Rows(schema, table=types.conform(frame.toArrow(), schema))
-        path = self.workspace.path()
-        _cast(frame, schema).write.parquet(path)
-        return Rows(schema, folder=path).fetched(FEW_WRITTEN)
+        if query.size == "large":
+            return written(frame, schema, self.workspace.path())
+        if types.has_nested(schema):
+            frame = fitted(frame, schema)  # of a struct that is NULL, PySpark takes fields that never are for an error
+        return Rows(schema, table=types.conform(frame.toArrow(), schema))
 
     @property
     def workspace(self) -> Workspace:
@@ -446,11 +440,3 @@ def _guarded(value: Expr, keep: Expr) -> Expr:
     if value.column is not None:
         return value
     return Expr(f"CASE WHEN {keep.sql} THEN {value.sql} END", value.type)
-
-
-def _cast(frame: DataFrame, schema: StructType) -> DataFrame:
-    """By position to the stored names and types."""
-    renamed = frame.toDF(*schema.names)
-    if [f.dataType for f in renamed.schema.fields] == [f.dataType for f in schema.fields]:
-        return renamed
-    return renamed.select(*[renamed[quote(f.name)].cast(f.dataType).alias(f.name) for f in schema.fields])

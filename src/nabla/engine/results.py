@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
 
-from nabla.algebra.expressions import Column
+from nabla.algebra.expressions import Column, quote
 from nabla.calculus.stages import stored_fields
 from nabla.datalog.fixpoint import Round
 from nabla.engine import types
@@ -18,6 +18,8 @@ from nabla.storage import places
 
 MOST_BYTES = 64 << 20
 """Rows that take more are not fetched."""
+FEW_WRITTEN = 5_000
+"""Rows that Spark wrote and that the driver may just as well have: it computes with so many sooner than Spark starts to."""
 
 
 @dataclass
@@ -61,6 +63,20 @@ class Rows:
         if self.table is not None:
             return workspace.hold(self.table, self.schema)
         return read_parquet(workspace.session, self.files(), self.schema)
+
+
+def written(frame: DataFrame, schema: StructType, path: str) -> Rows:
+    """The rows of a query as Spark writes them, which never pass the driver unless they are few."""
+    fitted(frame, schema).write.parquet(path)
+    return Rows(schema, folder=path).fetched(FEW_WRITTEN)
+
+
+def fitted(frame: DataFrame, schema: StructType) -> DataFrame:
+    """By position to the stored names and types."""
+    renamed = frame.toDF(*schema.names)
+    if [f.dataType for f in renamed.schema.fields] == [f.dataType for f in schema.fields]:
+        return renamed
+    return renamed.select(*[renamed[quote(f.name)].cast(f.dataType).alias(f.name) for f in schema.fields])
 
 
 @dataclass(frozen=True)

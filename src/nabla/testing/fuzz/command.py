@@ -138,6 +138,8 @@ def fuzz_lakes(asked: argparse.Namespace, report: Report) -> None:
         ("seconds", findings.spent),
     ):
         report.say(f"{title}: " + (", ".join(f"{name} {n:.4g}" for name, n in counts.most_common()) or "none"))
+    for reason, sql in findings.examples.values():
+        report.say(f"{reason}\n  {sql}")
     faults = []
     for found in findings.found:
         script = lake_script(found.small, found.fault.what, found.fault.view)

@@ -56,7 +56,8 @@ class Found:
 
 @dataclass
 class Findings:
-    """`refreshes` are those of a view whose sources changed; `reasons` are why some were not incremental."""
+    """`refreshes` are those of a view whose sources changed; `reasons` are why some were not incremental, `examples` the first
+    message and text of each."""
 
     lakes: int = 0
     views: int = 0
@@ -64,6 +65,7 @@ class Findings:
     seconds: float = 0.0
     modes: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, tuple[str, str]] = field(default_factory=dict)
     refused: Counter[str] = field(default_factory=Counter)
     spent: Counter[str] = field(default_factory=Counter)
     found: list[Found] = field(default_factory=list)
@@ -186,11 +188,13 @@ class _Round:
         self.batches.append(batch)
         self.trial.change(batch)
         reports, faults = self.trial.refresh()
-        for report in reports.values():
+        for name, report in reports.items():
             self.findings.modes[report.mode] += 1
             self.findings.refreshes += report.mode != "skip"
             if report.mode == "full":
-                self.findings.reasons[report.reason.split(":")[0]] += 1
+                code = report.reason.split(":")[0]
+                self.findings.reasons[code] += 1
+                self.findings.examples.setdefault(code, (report.reason, self.texts[name]))
         return faults
 
     def _changes(self) -> list[Change]:
