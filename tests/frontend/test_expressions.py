@@ -51,7 +51,14 @@ EXPRESSIONS = {
         "if(bo, i, l)",
         "decode(i, 3, 'x', 'y')",
     ],
-    "membership": ["i IN (1, 3)", "i IN (1, NULL)", "s NOT IN ('x')", "i BETWEEN 1 AND 4", "n NOT BETWEEN 5 AND 6"],
+    "membership": [
+        "i IN (1, 3)",
+        "i IN (1, NULL)",
+        "s NOT IN ('x')",
+        "i BETWEEN 1 AND 4",
+        "n NOT BETWEEN 5 AND 6",
+        "CAST(i AS BIGINT) BETWEEN i AND i",
+    ],
     "patterns": [
         "s LIKE 'a%'",
         "s LIKE 'a|%' ESCAPE '|'",

@@ -18,6 +18,7 @@ QUERIES = {
     "where": "SELECT * FROM t WHERE c > 1 AND (a = 1 OR b IS NULL)",
     "where nothing": "SELECT a FROM t WHERE false",
     "computed": "SELECT a + 1 AS x, upper(b) AS y, c * 2 AS z FROM t",
+    "between of an aggregate": "SELECT a, max(b) || 'x' BETWEEN 'b' AND 'z' w FROM t GROUP BY a HAVING sum(a) BETWEEN 2 AND 9",
     "computed twice": "SELECT x, x * 2 AS y FROM (SELECT a + 1 AS x FROM t) WHERE nvl(x, 0) > 1",
     "distinct": "SELECT DISTINCT a, b FROM t",
     "constants": "SELECT 1 AS one, 'x' AS x, NULL AS nothing",

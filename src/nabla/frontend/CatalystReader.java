@@ -127,9 +127,40 @@ public class CatalystReader {
         InheritAnalysisRules function = (InheritAnalysisRules) e;
         Seq arguments = arguments(function);
         String sql = templates.of(function, arguments);
-        if (sql == null) return function.child();
+        if (sql == null) return inlined(function.child());
         ExprId id = NamedExpression$.MODULE$.newExprId();
         return new PythonUDF(STANDIN + simpleName(e) + ":" + sql, null, e.dataType(), arguments, 100, e.deterministic(), id);
+    }
+
+    /** What BETWEEN and its kin compute once and name has no name in SQL: it is written wherever it is used. */
+    private static Expression inlined(Expression e) {
+        return (Expression) e.transformDown(new AbstractPartialFunction() {
+            public boolean isDefinedAt(Object part) {
+                return part instanceof With && ((With) part).deterministic();
+            }
+            public Object applyOrElse(Object part, Function1 otherwise) {
+                if (!isDefinedAt(part)) return otherwise.apply(part);
+                Map meanings = new HashMap();
+                for (Iterator i = ((With) part).defs().iterator(); i.hasNext();) {
+                    CommonExpressionDef named = (CommonExpressionDef) i.next();
+                    meanings.put(named.id(), named.child());
+                }
+                return ((With) part).child().transformDown(new Meaning(meanings));
+            }
+        });
+    }
+
+    public static class Meaning extends AbstractPartialFunction {
+        private final Map meanings;
+        public Meaning(Map meanings) {
+            this.meanings = meanings;
+        }
+        public boolean isDefinedAt(Object e) {
+            return e instanceof CommonExpressionRef && meanings.containsKey(((CommonExpressionRef) e).id());
+        }
+        public Object applyOrElse(Object e, Function1 otherwise) {
+            return isDefinedAt(e) ? meanings.get(((CommonExpressionRef) e).id()) : otherwise.apply(e);
+        }
     }
 
     /** The arguments, with the columns that the analyzer renamed in the replacement alone (a self-join of a DataFrame). */
