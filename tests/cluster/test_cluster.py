@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 import nabla
 from nabla.bench import tpch
 from nabla.engine import local
+from nabla.engine.frames import PARTITIONS, engine_session
 from nabla.engine.session import build_session
 from nabla.lake import Lake
 from nabla.testing.cluster import Cluster
@@ -53,6 +54,13 @@ def everything_on_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
 def executors(spark: SparkSession) -> int:
     """Those that do work, the driver not counted."""
     return len(spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()) - 1
+
+
+def test_large_exchanges_have_the_partitions_that_the_user_asks_for(spark: SparkSession) -> None:
+    asking = spark.newSession()
+    for asked, given in (("300", "300"), ("1", str(PARTITIONS))):
+        asking.conf.set("spark.sql.shuffle.partitions", asked)
+        assert engine_session(asking, "large").conf.get("spark.sql.shuffle.partitions") == given
 
 
 def test_both_workers_take_part(lake: Lake, spark: SparkSession) -> None:

@@ -58,9 +58,10 @@ _BY_SIZE: dict[Size, dict[str, str]] = {
         "spark.sql.adaptive.enabled": "true",
         "spark.sql.adaptive.coalescePartitions.parallelismFirst": "true",
         "spark.sql.codegen.wholeStage": "true",
-        "spark.sql.shuffle.partitions": "16",
     },
 }
+PARTITIONS = 16
+"""Of an exchange of large tables, at least: a share of one has to fit a core's memory. Adaptive execution merges small ones."""
 
 
 def engine_session(spark: SparkSession, size: Size) -> SparkSession:
@@ -68,7 +69,17 @@ def engine_session(spark: SparkSession, size: Size) -> SparkSession:
     session = spark.newSession()
     for key, value in (_SETTINGS | _BY_SIZE[size]).items():
         session.conf.set(key, value or str(spark.conf.get(key)))
+    if size == "large":
+        session.conf.set("spark.sql.shuffle.partitions", str(_partitions(spark)))
     return session
+
+
+def _partitions(spark: SparkSession) -> int:
+    """Enough for every core of a cluster; users know their cluster, but the default for one is too many on a machine."""
+    context = spark.sparkContext
+    fitting = max(PARTITIONS, 2 * context.defaultParallelism)
+    asked = int(spark.conf.get("spark.sql.shuffle.partitions") or 0)
+    return fitting if str(context.master).startswith("local") else max(fitting, asked)
 
 
 def empty(session: SparkSession, schema: StructType) -> DataFrame:
