@@ -355,8 +355,8 @@ class Lake:
         """The time zone that makes a moment a date."""
         return str(self._spark.conf.get("spark.sql.session.timeZone"))
 
-    def _cold(self, view: str) -> frozenset[str]:
-        return frozenset(mode for mode in ("incremental", "full") if (view, mode) not in self._refreshed)
+    def _cold(self, view: str) -> bool:
+        return all(view != refreshed for refreshed, _ in self._refreshed)
 
     def _warm(self, view: str, mode: str) -> bool:
         """Notes a refresh, and tells whether it was the first of its kind."""

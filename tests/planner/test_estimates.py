@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from nabla.algebra.expressions import Column
@@ -16,7 +18,7 @@ def facts(changed: int, *past: Measured, table: str = "orders", cold: bool = Fal
     sources = tuple(
         SourceFacts(name, 1_000_000, changed if name == table else 0, 0, name == table) for name in ("orders", "parts")
     )
-    return ViewFacts("v", 100, sources, past, cold=frozenset({"incremental"}) if cold else frozenset())
+    return ViewFacts("v", 100, sources, past, cold=cold)
 
 
 def measured(seconds: float, changed: int, table: str = "orders", cold: bool = False) -> Measured:
@@ -96,3 +98,18 @@ def test_a_size_of_its_own_is_tried_too() -> None:
     small, large = measured(1, 10_000), measured(1.5, 100_000)
     assert chosen(facts(400_000, BUILT, small, large))[0] == "incremental"
     assert chosen(facts(400_000, BUILT, small, large, measured(2.8, 400_000)))[0] == "full"
+
+
+def test_a_process_that_goes_on_compares_what_both_cost_when_warm() -> None:
+    """Even if it has not recomputed the view yet: else it never would."""
+    past = (replace(BUILT, seconds=9.0, cold=True), BUILT, measured(1.5, 1000, cold=True), measured(1.2, 1000))
+    assert chosen(facts(1000, *past))[0] == "full"
+    assert chosen(facts(1000, *past, cold=True))[0] == "incremental"
+
+
+def test_the_first_build_of_a_process_is_the_most_that_recomputing_takes() -> None:
+    past = (replace(BUILT, cold=True), measured(2.0, 1000))
+    mode, reason = chosen(facts(1000, *past))
+    assert mode == "full"
+    assert "1.00 s (less than the first took" in reason
+    assert chosen(facts(1000, replace(BUILT, seconds=9.0, cold=True), measured(1.2, 1000)))[0] == "incremental"

@@ -52,13 +52,14 @@ class ViewFacts:
     past: tuple[Measured, ...] = ()
     obstacles: tuple[Obstacle, ...] = ()
     must_rebuild: str = ""
-    cold: frozenset[str] = frozenset()
-    """The modes that this process has not yet refreshed the view in."""
+    cold: bool = False
+    """Whether this process has not computed the view yet, in whatever mode."""
     clock_moved: bool = False
 
     def measured(self, mode: str) -> list[Measured]:
-        """Past refreshes to learn from: like is compared with like."""
-        found = [p for p in self.past if p.mode == mode and p.cold == (mode in self.cold)]
+        """Past refreshes to learn from: like is compared with like. A process that goes on refreshing the view pays for the
+        first refresh of a kind once, and for all later ones what they cost when warm; so these decide."""
+        found = [p for p in self.past if p.mode == mode and p.cold == self.cold]
         return found if mode == "full" else [p for p in found if p.changed and p.changed == self.changed_sources]
 
     @property
