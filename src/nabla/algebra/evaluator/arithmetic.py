@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import NamedTuple, TypeAlias
 
 from nabla.algebra.evaluator.types import (
@@ -47,10 +47,15 @@ def in_range(value: int, kind: SqlType) -> int:
     return value
 
 
+@cache
+def _unit(scale: int) -> Decimal:
+    return Decimal(1).scaleb(-scale)
+
+
 def rounded(value: Decimal, kind: SqlType) -> Decimal:
     """The decimal with exactly the digits of its type, half up."""
-    result = value.quantize(Decimal(1).scaleb(-kind.scale), context=EXACT)
-    if len(result.as_tuple().digits) > kind.precision and result:
+    result = value.quantize(_unit(kind.scale), context=EXACT)
+    if result and result.adjusted() + kind.scale >= kind.precision:
         raise SparkWouldFail(f"{value} does not fit {kind}")
     return result
 
