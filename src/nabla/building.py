@@ -13,6 +13,7 @@ from nabla.algebra.nodes import At
 from nabla.engine.apply import feed_schema
 from nabla.engine.execute import Execution
 from nabla.engine.frames import Sessions, Workspace, Workspaces
+from nabla.engine.queries import Queries
 from nabla.engine.relations import Relations, Source
 from nabla.engine.results import Result, Rows, written
 from nabla.engine.rounds import run_group, sized
@@ -54,16 +55,14 @@ def build(lake: Lake, views: Mapping[str, View], state: LakeState) -> dict[str, 
     sources = {name: current_source(lake, name, state) for name in view.sources}
     facts = ViewFacts(view.name, 0, tuple(SourceFacts(n, s.after.rows, 0, 0, False) for n, s in sources.items()))
     plan = choose(facts, view.staged, "full")
-    if view.recursive:
-        plan = sized(plan, sources.values())
     lake._on_spark.teach(view.functions)
     with Workspaces(lake._on_spark.workspace) as workspaces:
         sessions = Sessions(workspaces, lake._on_spark.shared)
-        execution = Execution(sessions, Relations(sources, {}, Moments(now, now)), plan, view.schema)
+        queries = Queries(sessions, Relations(sources, {}, Moments(now, now)), plan)
         if view.opaque:
             results = {view.name: run_opaque(lake, view, sources, workspaces("large"))}
         else:
-            results = run_recursive(lake, views, execution) if view.recursive else {view.name: execution.run()}
+            results = run(lake, views, view, queries)
         faults.point("build.computed")
         parts = {name: _new_parts(lake, views[name], result) for name, result in results.items()}
     seconds, versions = round(time.perf_counter() - begun, 4), {name: source.new for name, source in sources.items()}
@@ -87,11 +86,14 @@ def outdated(state: LakeState, rebuilt: Collection[str]) -> dict[str, Entry | No
     return found
 
 
-def run_recursive(lake: Lake, views: Mapping[str, View], execution: Execution) -> dict[str, Result]:
-    first = next(iter(views.values()))
-    assert first.rules is not None
-    schemas = {name: view.schema for name, view in views.items()}
-    return run_group(first.rules.program.group(first.name), schemas, execution, lake._only_spark_rounds)
+def run(lake: Lake, views: Mapping[str, View], view: View, queries: Queries) -> dict[str, Result]:
+    """What the plan of a view, or of those that are recursive with it, gives."""
+    if not view.recursive:
+        return {view.name: Execution(queries, view.schema).run()}
+    assert view.rules is not None
+    queries.plan = sized(queries.plan, queries.relations.sources.values())
+    schemas = {name: own.schema for name, own in views.items()}
+    return run_group(view.rules.program.group(view.name), schemas, queries, lake._only_spark_rounds)
 
 
 def _new_parts(lake: Lake, view: View, result: Result) -> dict[str, Part]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import PySparkException
 
 from nabla.algebra.clock import EPOCH, Instant, Moments, stored_instant
-from nabla.building import LOST, clock_record, run_opaque, run_recursive, view_record
+from nabla.building import LOST, clock_record, run, run_opaque, view_record
 from nabla.cached import cached_property
 from nabla.engine.apply import (
     Applied,
@@ -23,12 +23,11 @@ from nabla.engine.apply import (
     difference,
     replace_large,
 )
-from nabla.engine.execute import Execution
 from nabla.engine.frames import Sessions, Workspaces
 from nabla.engine.metrics import JobGroup
+from nabla.engine.queries import Queries
 from nabla.engine.relations import Relations, Source
 from nabla.engine.results import Result, Rows
-from nabla.engine.rounds import sized
 from nabla.errors import NablaError
 from nabla.planner.choose import choose
 from nabla.planner.facts import Measured, SourceFacts, ViewFacts
@@ -174,13 +173,9 @@ class Maintenance:
             return {view.name: run_opaque(self.lake, view, sources, self.workspace("large"))}
         self.lake._on_spark.teach(view.functions)
         sessions = Sessions(group.before(self.workspace), group.before(self.lake._on_spark.shared))
-        if view.recursive:
-            own = {name: current_source(self.lake, name, state) for name in views}
-            relations = Relations({**sources, **own}, {}, self.moments(view, entry))
-            plan = sized(plan, relations.sources.values())
-            return run_recursive(self.lake, views, Execution(sessions, relations, plan, view.schema))
-        relations = Relations(sources, self.states(view, entry), self.moments(view, entry))
-        return {view.name: Execution(sessions, relations, plan, view.schema).run()}
+        own = {name: current_source(self.lake, name, state) for name in views} if view.recursive else {}
+        relations = Relations({**sources, **own}, self.states(view, entry), self.moments(view, entry))
+        return run(self.lake, views, view, Queries(sessions, relations, plan))
 
     def _apply(self, view: View, plan: Plan, result: Result, entry: Entry) -> Applied:
         data, feed = snapshot_of(self.lake, entry.parts["data"]), self.lake._log.folder(entry.parts["feed"])

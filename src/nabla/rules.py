@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
 from nabla.algebra.clock import Instant, Moments, functions
 from nabla.algebra.expressions import quote
@@ -23,8 +24,8 @@ from nabla.datalog.stored import StoredRules, new_rules
 from nabla.declared import columns_of
 from nabla.engine import types
 from nabla.engine.driver_rounds import DriverRounds, Unsuited, suits
-from nabla.engine.execute import Execution
 from nabla.engine.frames import Sessions, Workspace
+from nabla.engine.queries import Queries
 from nabla.engine.relations import Relations
 from nabla.engine.results import Rows
 from nabla.engine.rounds import Rounds, run_group, sized
@@ -157,19 +158,19 @@ def ask(lake: Lake, question: str) -> DataFrame:
     workspace = Workspace(lake._on_spark.engine(size), lake._log.new_staging(), size)
     plan = Plan(predicate, "full", "asked", (), size=size)
     sessions = Sessions(lambda size: workspace, lake._on_spark.shared)
-    execution = Execution(sessions, Relations(read, {}, Moments(now, now)), plan, schema)
-    frame = _answer(program, question, execution).frame(lake._on_spark.home)
+    queries = Queries(sessions, Relations(read, {}, Moments(now, now)), plan)
+    frame = _answer(program, question, queries, schema).frame(lake._on_spark.home)
     return frame.toDF(*(c.name for c in program.columns(predicate)))
 
 
-def _answer(program: Program, question: str, execution: Execution) -> Rows:
+def _answer(program: Program, question: str, queries: Queries, schema: StructType) -> Rows:
     """On the driver if it is small and plain, else on Spark."""
-    if suits(execution):
+    if suits(queries):
         with suppress(Unsuited):
-            driver = DriverRounds(execution)
-            return driver.whole(magic.ask(program, question, driver), execution.schema)
-    rounds = Rounds(execution)
-    return rounds.whole(magic.ask(program, question, rounds), execution.schema)
+            driver = DriverRounds(queries)
+            return driver.whole(magic.ask(program, question, driver), schema)
+    rounds = Rounds(queries)
+    return rounds.whole(magic.ask(program, question, rounds), schema)
 
 
 def evaluated(lake: Lake, workspace: Workspace, view: View, entry: Entry, state: LakeState) -> DataFrame:
@@ -179,9 +180,9 @@ def evaluated(lake: Lake, workspace: Workspace, view: View, entry: Entry, state:
     now = Instant.now(lake._zone)
     plan = sized(Plan(view.name, "full", "verified", ()), sources.values())
     sessions = Sessions(lambda size: workspace, lambda size: workspace)
-    execution = Execution(sessions, Relations(sources, {}, Moments(now, now)), plan, view.schema)
+    queries = Queries(sessions, Relations(sources, {}, Moments(now, now)), plan)
     schemas = {p: load_view(p, state.entries[p].definition).schema for p in view.group}
-    result = run_group(view.rules.program.group(view.name), schemas, execution, only_spark=True)[view.name]
+    result = run_group(view.rules.program.group(view.name), schemas, queries, only_spark=True)[view.name]
     assert result.whole is not None
     return result.whole.frame(workspace)
 

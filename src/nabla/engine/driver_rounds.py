@@ -22,8 +22,8 @@ from nabla.cached import cached_property
 from nabla.datalog.memory import Key, Memory, Piece, Places, Table, TooManyRows, key_of
 from nabla.datalog.memory import Rows as Relation
 from nabla.engine import types
-from nabla.engine.execute import Execution
 from nabla.engine.local import is_exact_query
+from nabla.engine.queries import Queries
 from nabla.engine.results import Rows
 from nabla.storage import reading
 from nabla.storage.bags import N
@@ -44,21 +44,20 @@ class Unsuited(Exception):
     """The driver cannot compute this; Spark can."""
 
 
-def suits(execution: Execution) -> bool:
+def suits(queries: Queries) -> bool:
     """Whether it is worth a try to compute a group on the driver."""
-    sources = execution.relations.sources.values()
-    if execution.plan.mode == "full":
+    sources = queries.relations.sources.values()
+    if queries.plan.mode == "full":
         return sum(s.after.rows for s in sources) <= MOST_SOURCE_ROWS
     changed = sum(s.changed_rows for s in sources)
     return changed <= MOST_CHANGED_ROWS and all(max(s.before.rows, s.after.rows) <= LARGEST_TABLE for s in sources)
 
 
 class DriverRounds(Memory):
-    """The backend of the fixpoint loop on the driver: `execution` knows the stored tables."""
+    """The backend of the fixpoint loop on the driver: `queries` know the stored tables."""
 
-    def __init__(self, execution: Execution) -> None:
-        self.execution = execution
-        self._sources = execution.relations.sources
+    def __init__(self, queries: Queries) -> None:
+        self._sources = queries.relations.sources
         super().__init__({name: source.names for name, source in self._sources.items()}, MOST_ROWS)
         self._read: dict[tuple[str, int], Table] = {}
         self._changes: dict[str, Table] = {}

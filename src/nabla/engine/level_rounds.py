@@ -25,7 +25,7 @@ from nabla.datalog.levels import Bags, LevelLoop, LevelQueries, Limits
 from nabla.engine import types
 from nabla.engine.apply import repeated
 from nabla.engine.driver_rounds import DriverRounds, Unsuited, arrow_rows, signed_bag, suits
-from nabla.engine.execute import Execution
+from nabla.engine.queries import Queries
 from nabla.engine.results import Rows, hidden_schema
 from nabla.planner.steps import Iterate
 from nabla.storage import reading
@@ -37,14 +37,14 @@ MOST_STATE_ROWS = 100_000
 """Rows of all levels that the driver makes Python's."""
 
 
-def run_levels(step: Iterate, execution: Execution) -> tuple[pa.Table, tuple[Round, ...]]:
+def run_levels(step: Iterate, queries: Queries) -> tuple[pa.Table, tuple[Round, ...]]:
     """The signed change of the stage's state, or all of it, and how the levels went."""
-    before = [] if step.anew else _stored(execution.relations.states[step.stage.state_table])
-    if suits(execution) and sum(level.num_rows for level in before) <= MOST_STATE_ROWS:
+    before = [] if step.anew else _stored(queries.relations.states[step.stage.state_table])
+    if suits(queries) and sum(level.num_rows for level in before) <= MOST_STATE_ROWS:
         with suppress(Unsuited):
-            python = _DriverBags(execution, step.stage)
+            python = _DriverBags(queries, step.stage)
             return _run(step, python, [*map(signed_bag, before)], Counter())
-    spark = _SparkBags(execution, step.stage)
+    spark = _SparkBags(queries, step.stage)
     return _run(step, spark, before, spark.schema.empty_table())
 
 
@@ -52,8 +52,8 @@ def _run(
     step: Iterate, bags: _StateBags[Relation], before: list[Relation], nothing: Relation
 ) -> tuple[pa.Table, tuple[Round, ...]]:
     recursion = step.stage.recursion
-    queries = LevelQueries(recursion.table, step.start, step.from_level, step.from_both, step.from_tables)
-    loop = LevelLoop(bags, queries, Limits(recursion.most_levels, recursion.most_rows))
+    level_queries = LevelQueries(recursion.table, step.start, step.from_level, step.from_both, step.from_tables)
+    loop = LevelLoop(bags, level_queries, Limits(recursion.most_levels, recursion.most_rows))
     levels = loop.compute() if step.anew else loop.maintain(before, nothing)
     return bags.state(levels), tuple(loop.rounds)
 
@@ -69,8 +69,8 @@ class _StateBags(Bags[Relation], Protocol[Relation]):
 class _DriverBags:
     """Levels as Python's bags, their queries by the interpreter."""
 
-    def __init__(self, execution: Execution, stage: Levels) -> None:
-        self._rounds = DriverRounds(execution)
+    def __init__(self, queries: Queries, stage: Levels) -> None:
+        self._rounds = DriverRounds(queries)
         self._fields = stored_fields(stage.node.columns)
         self._schema = types.arrow_schema(types.with_weight(hidden_schema(stage.state)))
 
@@ -94,8 +94,8 @@ class _DriverBags:
 class _SparkBags:
     """Levels as Arrow tables with counts, their queries by Spark."""
 
-    def __init__(self, execution: Execution, stage: Levels) -> None:
-        self._execution = execution
+    def __init__(self, queries: Queries, stage: Levels) -> None:
+        self._queries = queries
         self._rows = hidden_schema(stage.node.columns)
         self._counted = types.with_weight(self._rows)
         self.schema = types.arrow_schema(self._counted)
@@ -112,12 +112,12 @@ class _SparkBags:
                 self._hold(names[node.table], node.at, made[node.table])
             return replace(node, table=names[node.table])
 
-        return types.conform(self._execution.bag_of(rewritten(query, held)), self._counted)
+        return types.conform(self._queries.bag(rewritten(query, held)), self._counted)
 
     def _hold(self, name: str, at: At, level: pa.Table) -> None:
         """A change is read with its counts, a level a row a copy."""
         rows, schema = (level, self._counted) if at is At.DELTA else (repeated(level), self._rows)
-        self._execution.hold(name, Rows(schema, table=rows).frame, rows, at)
+        self._queries.hold(name, Rows(schema, table=rows), at)
 
     def plus(self, rows: pa.Table, change: pa.Table) -> pa.Table:
         return consolidate(pa.concat_tables([rows, change]))

@@ -8,40 +8,38 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql.types import StructType
 
 from nabla.algebra.nodes import At, Join, Node, Scan
 from nabla.algebra.rewrite import rewritten
 from nabla.calculus.keyed import TOUCHED, restricted_scan
 from nabla.calculus.stages import stored_fields
+from nabla.engine.queries import Queries
 from nabla.engine.relations import Source
 from nabla.engine.results import Replacement, Rows, hidden_schema
 from nabla.planner.steps import Replace
 from nabla.storage import bags
 
-if TYPE_CHECKING:
-    from nabla.engine.execute import Execution
 
-
-def replaced(execution: Execution, step: Replace) -> Replacement:
+def replaced(step: Replace, queries: Queries, schema: StructType) -> Replacement:
     """K, and what the view has for it now."""
-    sources = execution.relations.sources
-    changed = [sources[name] for name in sources if name in execution.plan.changed]
-    names = tuple(execution.schema.names[place] for place in step.key)
+    sources = queries.relations.sources
+    changed = [sources[name] for name in sources if name in queries.plan.changed]
+    names = tuple(schema.names[place] for place in step.key)
     labels = [c.label for c in step.touched.columns]
     keys = distinct(pa.concat_tables([_renamed(source.changed_keys(labels), names) for source in changed]))
     held = Rows(hidden_schema(step.touched.columns), table=_renamed(keys, stored_fields(step.touched.columns)))
-    execution.hold(TOUCHED, held.frame, held.table)
+    queries.hold(TOUCHED, held)
     only = changed[0] if len(changed) == 1 else None
-    query = rewritten(step.query, lambda node: _with_new_rows(execution, node, only))
+    query = rewritten(step.query, lambda node: _with_new_rows(queries, node, only))
     query = rewritten(query, lambda node: _lighter_first(node, sources))
-    return Replacement(names, keys, execution.view_rows(query))
+    return Replacement(names, keys, queries.answer(query, schema).table)
 
 
-def _with_new_rows(execution: Execution, node: Node, changed: Source | None) -> Node:
+def _with_new_rows(queries: Queries, node: Node, changed: Source | None) -> Node:
     """S₁ ⋉ K as the rows that the change of S inserts, where S alone has changed and it is clear which these are."""
     scan = restricted_scan(node)
     if scan is None or changed is None or scan.table != changed.name:
@@ -51,10 +49,10 @@ def _with_new_rows(execution: Execution, node: Node, changed: Source | None) -> 
     held = changed.held_insertions()
     if held is not None:
         table = _renamed(held.select(places), new.fields)
-        execution.hold(new.table, Rows(hidden_schema(scan.output), table=table).frame, table)
+        queries.hold(new.table, Rows(hidden_schema(scan.output), table=table))
     elif changed.one_commit:
         columns = [changed.names[place] for place in places]
-        execution.hold(new.table, lambda w: changed.insertions(w).select(*columns).toDF(*new.fields), None)
+        queries.bind(new.table, At.NEW, lambda w: changed.insertions(w).select(*columns).toDF(*new.fields))
     else:
         return node
     return new

@@ -12,7 +12,6 @@ from itertools import count
 from typing import Protocol
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
@@ -23,8 +22,8 @@ from nabla.datalog.fixpoint import Backend, Fixpoint, Relation
 from nabla.datalog.recursion import Group
 from nabla.engine import types
 from nabla.engine.driver_rounds import MOST_SOURCE_ROWS, DriverRounds, Unsuited, suits
-from nabla.engine.execute import Execution
 from nabla.engine.frames import Workspace, read_parquet
+from nabla.engine.queries import Queries
 from nabla.engine.relations import Source
 from nabla.engine.results import Result, Rows, hidden_schema
 from nabla.planner.choose import LARGE_CHANGE
@@ -47,9 +46,7 @@ class Piece:
 
     @cached_property
     def size(self) -> int:
-        if self.rows.table is not None:
-            return int(self.rows.table.num_rows)
-        return sum(pq.read_metadata(file).num_rows for file in self.rows.files())
+        return self.rows.count
 
     def files(self, workspace: Workspace) -> list[str]:
         if self.rows.table is None:
@@ -76,25 +73,29 @@ class Held:
         tables = [piece.table for piece in self.pieces if piece.table is not None]
         return pa.concat_tables(tables) if len(tables) == len(self.pieces) else None
 
+    @property
+    def count(self) -> int:
+        return sum(piece.size for piece in self.pieces)
+
     def frame(self, workspace: Workspace) -> DataFrame:
         files = [file for piece in self.pieces for file in piece.files(workspace)]
         return read_parquet(workspace.session, files, self.schema)
 
 
 class Rounds:
-    """The backend of the fixpoint loop: `execution` knows the tables and stored predicates that queries read."""
+    """The backend of the fixpoint loop: `queries` know the tables and stored predicates that queries read."""
 
-    def __init__(self, execution: Execution) -> None:
-        self.execution = execution
+    def __init__(self, queries: Queries) -> None:
+        self.queries = queries
 
     def evaluate(self, queries: Mapping[str, Node], made: Mapping[str, Held]) -> dict[str, Held]:
         found = {name: self._evaluated(node, made) for name, node in queries.items()}
-        if not self.execution.plan.large and any(self.size(held) > LARGE_CHANGE for held in found.values()):
-            self.execution.plan = replace(self.execution.plan, size="large")  # what follows stays in Spark
+        if not self.queries.plan.large and any(self.size(held) > LARGE_CHANGE for held in found.values()):
+            self.queries.plan = replace(self.queries.plan, size="large")  # what follows stays in Spark
         return found
 
     def size(self, relation: Held) -> int:
-        return sum(piece.size for piece in relation.pieces)
+        return relation.count
 
     def extended(self, relation: Held, more: Held) -> Held:
         """Small pieces are put together, so that Spark reads a few files, and each row is written a few times."""
@@ -110,25 +111,26 @@ class Rounds:
         """A change of a view with that schema, with weights, from what came and what went."""
         held = [(h, n) for h, n in ((inserted, 1), (deleted, -1)) if h is not None]
         tables = [(h.table, n) for h, n in held]
+        weighted = types.with_weight(schema)
         if all(table is not None for table, _ in tables):
             weighed = [
                 table.append_column(pa.field(N, pa.int64()), pa.repeat(pa.scalar(n, pa.int64()), table.num_rows))
                 for table, n in tables
                 if table is not None
             ]
-            return self.execution.signed_rows(schema, table=pa.concat_tables(weighed))
-        frames = [h.frame(self.execution.workspace).selectExpr("*", f"{n}L AS {N}") for h, n in held]
+            return Rows(weighted, table=types.conform(pa.concat_tables(weighed), weighted))
+        frames = [h.frame(self.queries.workspace).selectExpr("*", f"{n}L AS {N}") for h, n in held]
         frame = frames[0] if len(frames) == 1 else frames[0].unionAll(frames[1])
-        return self.execution.signed_rows(schema, frame=frame)
+        return self.queries.written(frame, weighted)
 
     def whole(self, relation: Held, schema: StructType) -> Rows:
         """All rows of a view with that schema."""
         if (table := relation.table) is not None:
             return Rows(schema, table=types.conform(table, schema))
-        return self.execution.written(relation.frame(self.execution.workspace).toDF(*schema.names), schema)
+        return self.queries.written(relation.frame(self.queries.workspace), schema)
 
     def _evaluated(self, node: Node, made: Mapping[str, Held]) -> Held:
-        rows = self._difference(node, made) or self.execution.rows_of(self._reading(node, made))
+        rows = self._difference(node, made) or self.queries.rows(self._reading(node, made))
         return Held(next(_NUMBERS), tuple(c.label for c in node.columns), (Piece(rows),))
 
     def _difference(self, node: Node, made: Mapping[str, Held]) -> Rows | None:
@@ -152,7 +154,7 @@ class Rounds:
         if held is None:
             return scan
         name = f"@{scan.table}~{held.number}"
-        self.execution.hold(name, held.frame, held.table)
+        self.queries.hold(name, held)
         fields = tuple(f"c{held.fields.index(f)}" for f in scan.fields)
         return replace(scan, table=name, at=At.NEW, fields=fields)
 
@@ -178,25 +180,25 @@ class _Backend(Backend[Relation], Protocol[Relation]):
 
 
 def run_group(
-    group: Group, schemas: Mapping[str, StructType], execution: Execution, only_spark: bool = False
+    group: Group, schemas: Mapping[str, StructType], queries: Queries, only_spark: bool = False
 ) -> dict[str, Result]:
     """The change of every predicate of a recursive group, or all of them anew, as the plan says: on the driver if it is
     small and plain, else on Spark."""
-    if not only_spark and suits(execution):
+    if not only_spark and suits(queries):
         with suppress(Unsuited):
-            return _run(group, schemas, execution, DriverRounds(execution))
-    return _run(group, schemas, execution, Rounds(execution))
+            return _run(group, schemas, queries, DriverRounds(queries))
+    return _run(group, schemas, queries, Rounds(queries))
 
 
 def _run(
-    group: Group, schemas: Mapping[str, StructType], execution: Execution, backend: _Backend[Relation]
+    group: Group, schemas: Mapping[str, StructType], queries: Queries, backend: _Backend[Relation]
 ) -> dict[str, Result]:
     loop = Fixpoint(group, backend)
-    if execution.plan.mode == "full":
+    if queries.plan.mode == "full":
         rows = loop.evaluate().rows
         results = {name: Result(whole=backend.whole(rows[name], schema)) for name, schema in schemas.items()}
     else:
-        changed = loop.maintain(execution.plan.changed)
+        changed = loop.maintain(queries.plan.changed)
         results = {name: Result() for name in schemas}
         for name in changed.inserted.keys() | changed.deleted.keys():
             change = backend.signed(changed.inserted.get(name), changed.deleted.get(name), schemas[name])

@@ -1,0 +1,230 @@
+"""Answers the queries of a plan: on the driver where what they read is small and at hand, else by Spark.
+
+Small results come back once as Arrow; large ones are written by Spark into the scratch folder and never pass the driver.
+Both are a `Rows`, so that what follows need not know which it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from threading import Lock
+from typing import Protocol
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from nabla.algebra.expressions import Column, quote
+from nabla.algebra.nodes import At, Node, Scan
+from nabla.algebra.sql import to_sql
+from nabla.calculus.outwards import broadcast_side
+from nabla.engine import types
+from nabla.engine.emptiness import is_nothing
+from nabla.engine.frames import Sessions, Workspace
+from nabla.engine.local import answer
+from nabla.engine.lookup import Lookup, Stored
+from nabla.engine.relations import Relations
+from nabla.engine.results import Rows, fitted, hidden_schema, written
+from nabla.planner.choose import TINY_TABLES
+from nabla.planner.steps import Plan, Size
+from nabla.storage.bags import N, consolidate, counted
+
+_NUMBERS = count()
+Make = Callable[[Workspace], DataFrame]
+
+
+class Holdable(Protocol):
+    """Rows that were computed: an Arrow table if they are on the driver, a DataFrame anyway."""
+
+    @property
+    def table(self) -> pa.Table | None: ...
+
+    @property
+    def count(self) -> int: ...
+
+    def frame(self, workspace: Workspace) -> DataFrame: ...
+
+
+@dataclass(frozen=True)
+class Query:
+    """SQL text over what is registered in a session, which suits the size of what it reads."""
+
+    text: str
+    size: Size
+
+    def wrapped(self, around: str) -> Query:
+        return Query(around.format(self.text), self.size)
+
+
+class Queries:
+    """The queries of one plan. They read stored relations, and what was computed on the way and is held for them: `bound`
+    says under which name a session knows a relation, `made` how to make those that are not stored."""
+
+    def __init__(self, sessions: Sessions, relations: Relations, plan: Plan) -> None:
+        self.sessions = sessions
+        self.relations = relations
+        self.plan = plan
+        self.held: dict[tuple[str, At], Holdable] = {}
+        self.made: dict[tuple[str, At], Make] = {}
+        self.bound: dict[tuple[Size, str, At], str] = {}
+        self.unchanged: set[str] = set()
+        """Relations whose change turned out to be empty."""
+        self.ran = 0
+        """How many Spark ran."""
+        self.looked_at = 0
+        """Rows of tables that the driver looked through."""
+        self._number = next(_NUMBERS)
+        self._counting = Lock()
+
+    @property
+    def workspace(self) -> Workspace:
+        return self.sessions.workspace(self.plan.size)
+
+    def hold(self, table: str, rows: Holdable, at: At = At.NEW) -> None:
+        """Lets queries scan what was computed."""
+        self.held[table, at] = rows
+        self.bind(table, at, rows.frame)
+
+    def bind(self, table: str, at: At, make: Make) -> None:
+        """Lets queries scan what can be made."""
+        self.made[table, at] = make
+
+    def rows(self, node: Node) -> Rows:
+        """The rows of a query, under the names of hidden columns."""
+        return self.answer(node, hidden_schema(node.columns))
+
+    def bag(self, node: Node) -> pa.Table:
+        """The rows of such a query on the driver, each once with its count."""
+        rows = self.signed(node, hidden_schema(node.columns)) if node.signed else self.rows(node)
+        return consolidate(counted(rows.read()))
+
+    def signed(self, node: Node, schema: StructType) -> Rows:
+        """A signed result, consolidated: on the driver where it fits, where that is cheaper than a shuffle."""
+        weighted = types.with_weight(schema)
+        if self.plan.large:
+            columns = ", ".join(_escaped(c) for c in node.columns)
+            around = f"SELECT {columns}, SUM(_n) AS _n FROM ({{}}) GROUP BY {columns} HAVING SUM(_n) <> 0"
+            rows = self.by_spark(node, weighted, around)
+        else:
+            rows = self.answer(node, weighted)
+        if rows.table is not None:
+            rows.table = consolidate(rows.table)
+        return rows
+
+    def answer(self, node: Node, schema: StructType) -> Rows:
+        """The rows of a query: from the driver where it is small and plain, else from Spark."""
+        small = self.plan.mode == "incremental" and not self.plan.large
+        node = self._looked_up(node) if small else node
+        if small or self._all_at_hand(node):
+            target = types.arrow_schema(schema)
+            found = target.empty_table() if is_nothing(node) else answer(node, self._held_with_weights, target)
+            if found is not None:
+                return Rows(schema, table=found)
+        columns = ", ".join([_escaped(c) for c in node.columns] + ["_n"] * node.signed)
+        return self.by_spark(node, schema, f"SELECT {columns} FROM ({{}})")
+
+    def by_spark(self, node: Node, schema: StructType, around: str) -> Rows:
+        """The rows of a query with SQL around it."""
+        query = self._sql(node).wrapped(around)
+        frame = self.sessions.workspace(query.size).session.sql(query.text)
+        if query.size == "large":
+            return self.written(frame, schema)
+        self._count()
+        if types.has_nested(schema):
+            frame = fitted(frame, schema)  # of a struct that is NULL, PySpark takes fields that never are for an error
+        return Rows(schema, table=types.conform(frame.toArrow(), schema))
+
+    def written(self, frame: DataFrame, schema: StructType) -> Rows:
+        self._count()
+        return written(frame, schema, self.workspace.path())
+
+    def _count(self) -> None:
+        with self._counting:  # steps run side by side
+            self.ran += 1
+
+    def _all_at_hand(self, node: Node) -> bool:
+        scans = [n for n in node.walk() if isinstance(n, Scan)]
+        return bool(scans) and all(self._arrow(scan.table, scan.at) is not None for scan in scans)
+
+    def _arrow(self, table: str, at: At) -> pa.Table | None:
+        held = self.held.get((table, at))
+        return None if held is None else held.table
+
+    def _sql(self, node: Node) -> Query:
+        size = self._size(node)
+        hints = (broadcast_side,) if size == "small" else ()
+        text = to_sql(node, partial(self._relation, size), *hints)
+        return Query(self.relations.moments.bound(text), size)
+
+    def _size(self, node: Node) -> Size:
+        """A query over large tables that were reduced to a few rows is a tiny one, and so is one over a small state."""
+        if self.plan.large and self.plan.mode == "incremental":
+            return self.plan.size
+        scans = {(n.table, n.at): n for n in node.walk() if isinstance(n, Scan)}
+        return "tiny" if sum(map(self._rows_of, scans.values())) < TINY_TABLES else self.plan.size
+
+    def _rows_of(self, scan: Scan) -> int:
+        held = self.held.get((scan.table, scan.at))
+        if held is not None:
+            return held.count
+        if scan.table in self.relations.sources:
+            source = self.relations.sources[scan.table]
+            return source.changed_rows if scan.at is At.DELTA else source.at(scan.at).rows
+        state = self.relations.states.get(scan.table)
+        return state.rows if state is not None else TINY_TABLES
+
+    def _looked_up(self, node: Node) -> Node:
+        """The query over just those rows of large tables that the change can join."""
+        lookup = Lookup(self._held_rows, self._stored, self.relations.shown)
+        node = lookup.reduced(node)
+        self.looked_at += lookup.looked_at
+        for scan in {n.table: n for n in node.walk() if isinstance(n, Scan) and n.table in lookup.found}.values():
+            self.hold(scan.table, Rows(hidden_schema(scan.output), table=lookup.found[scan.table]))
+        return node
+
+    def _stored(self, scan: Scan) -> Stored | None:
+        """Where a scan reads. The new state of a stage is the stored one and its change, if that is at hand."""
+        if scan.table not in self.relations.states or scan.at is At.OLD:
+            return self.relations.stored(scan)
+        if scan.table in self.unchanged or (scan.table, At.DELTA) not in self.made:
+            return self.relations.stored(scan)
+        change = self._arrow(scan.table, At.DELTA)
+        return None if change is None else self.relations.stored(scan, change)
+
+    def _held_rows(self, scan: Scan) -> pa.Table | None:
+        """What a scan reads, where that is small and at hand."""
+        if scan.table in self.relations.sources:
+            return self.relations.sources[scan.table].held_change(scan.fields) if scan.at is At.DELTA else None
+        rows = self._arrow(scan.table, scan.at)
+        return None if rows is None else rows.select([f if f == N else int(f.removeprefix("c")) for f in scan.fields])
+
+    def _held_with_weights(self, scan: Scan) -> pa.Table | None:
+        rows = self._held_rows(scan)
+        if rows is None or not scan.signed:
+            return rows
+        source = self.relations.sources.get(scan.table)
+        if source is not None:
+            return rows.append_column(N, source.change_weights)
+        held = self._arrow(scan.table, scan.at)
+        assert held is not None
+        return rows.append_column(N, held[N])
+
+    def _relation(self, size: Size, scan: Scan) -> str:
+        """The name of what a scan reads; stored tables stay registered from one refresh to the next."""
+        table, at = scan.table, scan.at
+        if (size, table, at) not in self.bound:
+            if table in self.relations.sources:
+                home, key = self.sessions.shared(size), self.relations.sources[table].key(at)
+            else:
+                home, key = self.sessions.workspace(size), (self._number, table, at)
+            make = self.made.get((table, at)) or partial(self.relations.frame, table=table, at=at)
+            self.bound[size, table, at] = home.name(key, partial(make, home))
+        return self.bound[size, table, at]
+
+
+def _escaped(column: Column) -> str:
+    """A column's name in a text that is a template still."""
+    return quote(column.name).replace("{", "{{").replace("}", "}}")
