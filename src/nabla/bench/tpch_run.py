@@ -45,14 +45,15 @@ def run(workload: Workload, data: Path, folder: Path, say: Say) -> Iterator[Meas
     peers = [make(lake, views, folder.with_name(f"{folder.name}-{make.name}")) for make in workload.against]
     rounds = itertools.product(workload.changes, workload.kinds, range(workload.rounds))
     number = _warm(lake, views, workload, scratch, say)
-    for change, kind, _ in rounds:
+    for change, kind, turn in rounds:
         recomputed: Recomputed = {}
         for mode in workload.modes:
             changed = tpch.change(lake, change / 100, number, kind, workload.place)
             number += 1
             say(f"{change:g} % {kind}, {mode}: {changed}")
             found: dict[str, Measurement] = {}
-            for one in measure_round(lake, views, Round(workload.scale, change, kind), scratch, mode, recomputed):
+            now = Round(workload.scale, change, kind, refresh_first=turn % 2 == 0)
+            for one in measure_round(lake, views, now, scratch, mode, recomputed):
                 say(
                     f"{one.view} {one.mode} in {one.refresh_seconds:.2f} s, recomputed in {one.recompute_seconds:.2f} s"
                 )
