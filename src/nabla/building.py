@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -131,10 +131,16 @@ def view_record(
         "cold": cold,
         "changed": sorted(name for name, s in sources.items() if s.changed_rows) if report.mode != "full" else [],
     }
-    kept = [*facts.get("past", ()), measured]
-    full = [p for p in kept if p["mode"] == "full"][-REMEMBERED:]
-    past = full + [p for p in kept if p["mode"] != "full"][-REMEMBERED:]
+    past = _latest([*facts.get("past", ()), measured])
     return {"sources": report.sources, "rows": rows, "last": report.brief(), "past": past, "refreshed": time.time()}
+
+
+def _latest(past: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The last full refreshes and the last others, in the order in which they were made."""
+    places: dict[bool, list[int]] = {True: [], False: []}
+    for place, one in enumerate(past):
+        places[one["mode"] == "full"].append(place)
+    return [past[place] for place in sorted(places[True][-REMEMBERED:] + places[False][-REMEMBERED:])]
 
 
 def clock_record(view: View, now: Instant) -> dict[str, Any]:

@@ -119,3 +119,14 @@ def test_what_was_only_modelled_is_compared_with_a_model() -> None:
     """Small views build faster than any model says; so are they maintained."""
     _, reason = chosen(facts(1000, replace(BUILT, seconds=0.01, cold=True)))
     assert "less than the first took" not in reason
+
+
+def test_a_single_measurement_is_not_trusted_for_ever() -> None:
+    """It may have been disturbed; after some full refreshes the view is maintained once more."""
+    slow, full = measured(4.0, 1000), (BUILT,) * 9
+    assert chosen(facts(1000, BUILT, slow, *full))[0] == "full"
+    mode, reason = chosen(facts(1000, BUILT, slow, *full, BUILT))
+    assert mode == "incremental"
+    assert "tried once, and long ago" in reason
+    assert chosen(facts(1000, BUILT, slow, *full, BUILT, measured(3.5, 1000)))[0] == "full"
+    assert chosen(facts(1000, BUILT, measured(40.0, 1000), *full, BUILT))[0] == "full"

@@ -17,6 +17,8 @@ MEASURED_MARGIN = 1.05
 UNTRIED_MARGIN = 3.0
 """The same where the view was never maintained after a change of these tables and of about this size: nothing is learnt of
 what is never tried."""
+DOUBTFUL_MARGIN = 10.0
+"""The same where it was but once, long ago: a disturbed measurement must not decide for ever."""
 TINY_TABLES = 200_000
 """Below so many rows there is nothing to adapt to: Spark plans once and runs."""
 LARGE_CHANGE = 400_000
@@ -51,6 +53,8 @@ def choose(facts: ViewFacts, staged: Staged, mode: Mode) -> Plan:
 def _margin(ours: Estimate, theirs: Estimate) -> float:
     if ours.untried:
         return UNTRIED_MARGIN
+    if ours.doubtful:
+        return DOUBTFUL_MARGIN
     return MEASURED_MARGIN if ours.measured and theirs.measured else MARGIN
 
 
@@ -59,6 +63,8 @@ def _why(ours: Estimate, theirs: Estimate, mode: Mode) -> str:
         return "cheaper than recomputing"
     if mode != "auto":
         return "asked for"
+    if ours.doubtful:
+        return "tried once, and long ago"
     return "not tried yet" if ours.untried else "about as cheap"
 
 

@@ -24,6 +24,8 @@ FASTEST = 0.05
 """No refresh is expected to take less."""
 LEARNT_FROM = 3
 """Past refreshes of a kind that an estimate looks at."""
+DOUBTED_AFTER = 10
+"""Full refreshes after which a single measurement is doubted: it may have been disturbed."""
 ALIKE = 2.0
 """Changes whose sizes differ by less than this factor are of one size."""
 
@@ -40,7 +42,8 @@ def incremental_cost(facts: ViewFacts, steps: tuple[Step, ...]) -> Estimate:
         modelled = queries * QUERY_SECONDS + read / READ_ROWS_PER_SECOND + facts.changed_rows / CHANGE_ROWS_PER_SECOND
         return Estimate(modelled, because, untried=True)
     seconds, alike = _as_measured(past, facts.changed_rows)
-    return Estimate(max(seconds, FASTEST), f"as measured, {because}", alike, untried=not alike)
+    doubtful = _doubtful(facts, _alike(past, facts.changed_rows))
+    return Estimate(max(seconds, FASTEST), f"as measured, {because}", alike, untried=not alike, doubtful=doubtful)
 
 
 def _as_measured(past: Sequence[Measured], changed: int) -> tuple[float, bool]:
@@ -66,6 +69,13 @@ def _as_measured(past: Sequence[Measured], changed: int) -> tuple[float, bool]:
 
 def _alike(past: Sequence[Measured], changed: int) -> list[Measured]:
     return [p for p in past if p.changed_rows / ALIKE <= changed <= p.changed_rows * ALIKE][-LEARNT_FROM:]
+
+
+def _doubtful(facts: ViewFacts, alike: Sequence[Measured]) -> bool:
+    if len(alike) != 1:
+        return False
+    since = [p.mode for p in facts.past[facts.past.index(alike[0]) :]]
+    return since.count("full") >= DOUBTED_AFTER
 
 
 def _moved(p: Measured, changed: int) -> float:

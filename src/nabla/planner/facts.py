@@ -50,6 +50,7 @@ class ViewFacts:
     rows: int
     sources: tuple[SourceFacts, ...]
     past: tuple[Measured, ...] = ()
+    """In the order in which they were made."""
     obstacles: tuple[Obstacle, ...] = ()
     must_rebuild: str = ""
     cold: bool = False

@@ -124,6 +124,8 @@ class Estimate:
     """Whether a refresh like the one to come was measured."""
     untried: bool = False
     """Whether maintaining the view was not measured after a change like this one."""
+    doubtful: bool = False
+    """Whether it was measured but once, long ago."""
 
     def __str__(self) -> str:
         return f"{self.seconds:.2f} s ({self.because})"
