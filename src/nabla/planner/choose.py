@@ -42,7 +42,7 @@ def choose(facts: ViewFacts, staged: Staged, mode: Mode) -> Plan:
         return _full(facts, staged, str(facts.obstacles[0]))
     staged = _by_key_or_not(facts, staged)
     steps = maintenance(staged, facts.changed, facts.source_rows)
-    ours, theirs = incremental_cost(facts, steps), full_cost(facts, staged)
+    ours, theirs = incremental_cost(facts, staged, steps), full_cost(facts, staged)
     if mode == "auto" and theirs.seconds * _margin(ours, theirs) < ours.seconds:
         return _full(facts, staged, f"recomputing is cheaper: {theirs}, maintaining {ours}", ours, theirs)
     reason = f"{facts.changes}; {_why(ours, theirs, mode)}: {ours}, recomputing {theirs}"
@@ -80,7 +80,7 @@ def costs(facts: ViewFacts, staged: Staged) -> dict[str, Estimate]:
     found = {}
     if facts.changed and not facts.obstacles and not facts.must_rebuild:
         steps = maintenance(_by_key_or_not(facts, staged), facts.changed, facts.source_rows)
-        found["incremental"] = incremental_cost(facts, steps)
+        found["incremental"] = incremental_cost(facts, staged, steps)
     return found | {"full": full_cost(facts, staged)}
 
 

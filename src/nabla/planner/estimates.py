@@ -30,7 +30,7 @@ ALIKE = 2.0
 """Changes whose sizes differ by less than this factor are of one size."""
 
 
-def incremental_cost(facts: ViewFacts, steps: tuple[Step, ...]) -> Estimate:
+def incremental_cost(facts: ViewFacts, staged: Staged, steps: tuple[Step, ...]) -> Estimate:
     rows = facts.source_rows
     # What a step reads of one version of a table serves for the other, and for all its terms.
     tables = [{scan.table for scan in _scans(step) if scan.at is not At.DELTA} for step in steps]
@@ -40,7 +40,7 @@ def incremental_cost(facts: ViewFacts, steps: tuple[Step, ...]) -> Estimate:
     past = facts.measured("incremental")
     if not past:
         modelled = queries * QUERY_SECONDS + read / READ_ROWS_PER_SECOND + facts.changed_rows / CHANGE_ROWS_PER_SECOND
-        return Estimate(modelled, because, untried=True)
+        return Estimate(modelled * _speed(facts, staged), because, untried=True)
     seconds, alike = _as_measured(past, facts.changed_rows)
     doubtful = _doubtful(facts, _alike(past, facts.changed_rows))
     return Estimate(max(seconds, FASTEST), f"as measured, {because}", alike, untried=not alike, doubtful=doubtful)
@@ -99,15 +99,29 @@ def full_cost(facts: ViewFacts, staged: Staged) -> Estimate:
     built = _as_built(facts.measured("full"), rows)
     if built is not None:
         return Estimate(max(built, FASTEST), f"as measured, {rows} source rows", measured=True)
-    queries = 1 + len(staged.stages)
-    modelled = queries * QUERY_SECONDS + (rows + facts.rows) / WORK_ROWS_PER_SECOND
-    because = f"{queries} queries, {rows} source rows"
+    modelled = _modelled(facts, staged)
+    because = f"{_queries(staged)} queries, {rows} source rows"
     cold = _as_built([p for p in facts.past if p.mode == "full"], rows)
-    # The first of a process is slower than those that follow. Where maintaining is modelled too, the models are compared:
-    # both are wrong by much the same factor.
+    # The first of a process is slower than those that follow. Where maintaining is modelled too, the models are compared.
     if facts.measured("incremental") and cold is not None and cold < modelled:
         return Estimate(max(cold, FASTEST), f"less than the first took, {because}")
     return Estimate(modelled, because)
+
+
+def _modelled(facts: ViewFacts, staged: Staged) -> float:
+    """Seconds of a full refresh that was never measured."""
+    rows = sum(s.rows for s in facts.sources) + facts.rows
+    return _queries(staged) * QUERY_SECONDS + rows / WORK_ROWS_PER_SECOND
+
+
+def _queries(staged: Staged) -> int:
+    return 1 + len(staged.stages)
+
+
+def _speed(facts: ViewFacts, staged: Staged) -> float:
+    """What recomputing took over what the model says: with this view on this machine, maintaining is off by as much."""
+    built = _as_built(facts.measured("full"), sum(s.rows for s in facts.sources))
+    return 1.0 if built is None else max(built, FASTEST) / _modelled(facts, staged)
 
 
 def _as_built(past: Sequence[Measured], rows: int) -> float | None:
