@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pyspark.sql.types import StructType
@@ -55,8 +54,7 @@ def count_keys(lake: Lake, name: str, changed_rows: int) -> None:
     for column in source.counted:
         known = changed_rows <= MOST_CHANGES * rows and key_counts(source.table, column, source.new) is not None
         if not known and countable(source.after.schema.field(column).type):
-            with suppress(OSError):  # counts only help: without them, rows are looked up
-                make_key_counts(source.table, column, source.after)
+            make_key_counts(source.table, column, source.after)
 
 
 def snapshot_of(lake: Lake, part: Part) -> Snapshot:

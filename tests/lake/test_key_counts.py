@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
@@ -11,8 +12,9 @@ from comparing import refreshed
 from nabla.engine import lookup
 from nabla.engine.matching import Matching
 from nabla.lake import Lake
+from nabla.storage import key_counts as key_count_files
 from nabla.storage.key_counts import countable, key_counts, make_key_counts
-from nabla.storage.table import Snapshot
+from nabla.storage.table import Snapshot, StoredTable
 
 pytestmark = pytest.mark.spark
 
@@ -182,3 +184,49 @@ def test_a_table_that_grows_little_by_little_is_counted_once_it_is_large(
     counts = key_counts(source, "id", source.latest())
     assert counts is not None
     assert counts.of(source.latest(), [0, 59, 60]) == [1, 1, 0]
+
+
+def test_small_changes_are_added_up_however_few_keys_there_are(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookup, "SMALLEST", 0)
+    lake.create_table("lines", schema="shop INT, n INT", data=[(i % 3, i) for i in range(1000)], key=("shop", "n"))
+    table = lake._log.table(lake._log.state().entries["lines"].parts["data"])
+    for turn, outdated in ((0, False), (1, True)):
+        with lake.transaction() as tx:
+            tx.insert("lines", [(i % 3, 1000 + 30 * turn + i) for i in range(30)])
+        counts = key_counts(table, "shop", table.latest())
+        assert counts is not None
+        assert counts.of(table.latest(), [0, 1, 2]) == [344 + 10 * turn, 343 + 10 * turn, 343 + 10 * turn]
+        assert counts.outdated == outdated
+
+
+def test_many_small_changes_are_counted_anew_once_for_all_views(shop: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[tuple[str, int]] = []
+    plain = key_count_files._make
+
+    def noting(table: StoredTable, column: str, snapshot: Snapshot) -> None:
+        made.append((column, snapshot.version))
+        plain(table, column, snapshot)
+
+    monkeypatch.setattr(key_count_files, "_make", noting)
+    shop.create_view("counts", "SELECT day, COUNT(*) AS n FROM orders JOIN lines ON id = order_id GROUP BY day")
+    for i in range(60, 72):
+        with shop.transaction() as tx:
+            tx.insert("orders", [(i, 3)])
+            tx.insert("lines", [(i, 0, 10)])
+        refreshed(shop)
+    assert made
+    assert len(made) == len(set(made))
+
+
+def test_counts_that_are_made_side_by_side_are_made_once(shop: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = shop._log.table(shop._log.state().entries["lines"].parts["data"])
+    with shop.transaction() as tx:
+        tx.insert("lines", [(3, 10, 1)])
+    made: list[int] = []
+    plain = key_count_files._make
+    monkeypatch.setattr(key_count_files, "_make", lambda *given: (made.append(1), plain(*given)))
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: make_key_counts(table, "order_id", table.snapshot()), range(8)))
+    counts = key_counts(table, "order_id", table.latest())
+    assert counts is not None
+    assert (len(made), counts.version, counts.of(table.latest(), [3])) == (1, table.latest(), [4])

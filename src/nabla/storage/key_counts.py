@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import os
 import threading
+import uuid
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -34,6 +36,7 @@ FOLDER = "_keys"
 MOST_CHANGES = 0.05
 """The share of changed rows from which on counting anew is cheaper than adding up changes."""
 REMEMBERED = 16
+_MAKING = threading.Lock()
 
 
 def countable(kind: pa.DataType) -> bool:
@@ -51,54 +54,67 @@ def from_whole(numbers: pa.Array, kind: pa.DataType) -> pa.Array:
     return (numbers.cast(pa.int32()) if kinds.is_date32(kind) else numbers).cast(kind)
 
 
+@dataclass(frozen=True)
+class Difference:
+    """What the counts of a later version have more or less, and how many changed rows were added up for it."""
+
+    counts: dict[int, int]
+    rows: int
+
+
 @dataclass
 class KeyCounts:
-    """The counts of one column of a table. `later` are, by version, the differences to the counted version."""
+    """The counts of one column of a table with so many rows. `later` are, by version, the differences to the counted one."""
 
     table: StoredTable
     column: str
     version: int
+    rows: int
     keys: memoryview
     counts: memoryview
-    later: OrderedDict[int, dict[int, int]] = field(default_factory=OrderedDict)
+    later: OrderedDict[int, Difference] = field(default_factory=OrderedDict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def outdated(self) -> bool:
         """Whether so much has changed that counting anew is cheaper than adding up."""
-        return any(len(difference) > MOST_CHANGES * len(self.keys) for difference in self.later.values())
+        return any(difference.rows > MOST_CHANGES * self.rows for difference in self.later.values())
 
     def of(self, version: int, keys: Iterable[int]) -> list[int] | None:
         """How many rows have each of the keys in a version; None where that cannot be told from recorded changes."""
         with self._lock:
             difference = self._difference(version)
-        return None if difference is None else [self._counted(k) + difference.get(k, 0) for k in keys]
+        return None if difference is None else [self._counted(k) + difference.counts.get(k, 0) for k in keys]
 
     def _counted(self, key: int) -> int:
         place = bisect_left(self.keys, key)
         return self.counts[place] if place < len(self.keys) and self.keys[place] == key else 0
 
-    def _difference(self, version: int) -> dict[int, int] | None:
+    def _difference(self, version: int) -> Difference | None:
         if version == self.version:
-            return {}
+            return NO_DIFFERENCE
         if version not in self.later:
             known = max((v for v in self.later if v < version), default=self.version)
             change = between(self.table, known, version) if known < version else None
             if change is None or change.added or change.removed or change.captured:
                 return None
-            self.later[version] = _added(self.later.get(known, {}), change, self.column)
+            self.later[version] = _added(self.later.get(known, NO_DIFFERENCE), change, self.column)
             while len(self.later) > REMEMBERED:
                 self.later.popitem(last=False)
         return self.later[version]
 
 
-def _added(difference: dict[int, int], change: Change, column: str) -> dict[int, int]:
-    summed = dict(difference)
+NO_DIFFERENCE = Difference({}, 0)
+
+
+def _added(difference: Difference, change: Change, column: str) -> Difference:
+    summed, added = dict(difference.counts), difference.rows
     for file in change.recorded:
         rows = places.read_parquet(os.path.join(change.new.folder, file.path), [column, bags.N])
+        added += rows.num_rows
         for key, n in zip(whole(rows.column(0)).to_pylist(), rows.column(1).to_pylist(), strict=True):
             summed[key] = summed.get(key, 0) + n
-    return summed
+    return Difference(summed, added)
 
 
 def key_counts(table: StoredTable, column: str, version: int) -> KeyCounts | None:
@@ -108,16 +124,25 @@ def key_counts(table: StoredTable, column: str, version: int) -> KeyCounts | Non
 
 
 def make_key_counts(table: StoredTable, column: str, snapshot: Snapshot) -> None:
-    """Count the keys of a version. Counts are mapped into memory, which takes a file of this machine."""
+    """Count the keys of a version, once: many views find out at the same time that it is worth it.
+
+    Counts are mapped into memory, which takes a file of this machine. They only help: without them, rows are looked up.
+    """
     if places.is_url(table.folder):
         return
+    with _MAKING, suppress(OSError):
+        if snapshot.version not in _versions(table, column):
+            _make(table, column, snapshot)
+
+
+def _make(table: StoredTable, column: str, snapshot: Snapshot) -> None:
     values = pc.value_counts(whole(reading.read(snapshot, [column])[column].drop_null()))
     keys, counts = (values.field(name).cast(pa.int64()) for name in ("values", "counts"))
     rows = pa.table({"key": keys, "count": counts}).sort_by("key").combine_chunks()
     folder = Path(table.folder) / FOLDER
     folder.mkdir(exist_ok=True)
     path = _path(table.folder, column, snapshot.version)
-    scratch = path.with_suffix(f".{os.getpid()}")
+    scratch = path.with_suffix(f".{uuid.uuid4().hex}")
     with ipc.new_file(scratch, rows.schema) as file:
         file.write_table(rows, max_chunksize=max(1, rows.num_rows))
     scratch.rename(path)
@@ -142,7 +167,7 @@ def _load(folder: str, column: str, version: int) -> KeyCounts | None:
     except OSError:
         return None  # counted anew by somebody else
     keys, counts = (_numbers(rows[name]) for name in ("key", "count"))
-    return KeyCounts(StoredTable(folder), column, version, keys, counts)
+    return KeyCounts(StoredTable(folder), column, version, pc.sum(rows["count"]).as_py() or 0, keys, counts)
 
 
 def _numbers(column: pa.ChunkedArray) -> memoryview:
