@@ -58,11 +58,10 @@ def build(lake: Lake, views: Mapping[str, View], state: LakeState) -> dict[str, 
     lake._on_spark.teach(view.functions)
     with Workspaces(lake._on_spark.workspace) as workspaces:
         sessions = Sessions(workspaces, lake._on_spark.shared)
-        queries = Queries(sessions, Relations(sources, {}, Moments(now, now)), plan)
         if view.opaque:
             results = {view.name: run_opaque(lake, view, sources, workspaces("large"))}
         else:
-            results = run(lake, views, view, queries)
+            results = run(lake, views, view, Queries(sessions, Relations(sources, {}, Moments(now, now)), plan))
         faults.point("build.computed")
         parts = {name: _new_parts(lake, views[name], result) for name, result in results.items()}
     seconds, versions = round(time.perf_counter() - begun, 4), {name: source.new for name, source in sources.items()}

@@ -199,15 +199,22 @@ def test_small_changes_are_added_up_however_few_keys_there_are(lake: Lake, monke
         assert counts.outdated == outdated
 
 
-def test_many_small_changes_are_counted_anew_once_for_all_views(shop: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[tuple[str, int]] = []
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """The columns that were counted, and in which version."""
+    noted: list[tuple[str, int]] = []
     plain = key_count_files._make
 
     def noting(table: StoredTable, column: str, snapshot: Snapshot) -> None:
-        made.append((column, snapshot.version))
+        noted.append((column, snapshot.version))
         plain(table, column, snapshot)
 
     monkeypatch.setattr(key_count_files, "_make", noting)
+    return noted
+
+
+def test_many_small_changes_are_counted_anew_once_for_all_views(shop: Lake, made: list[tuple[str, int]]) -> None:
+    made.clear()
     shop.create_view("counts", "SELECT day, COUNT(*) AS n FROM orders JOIN lines ON id = order_id GROUP BY day")
     for i in range(60, 66):
         with shop.transaction() as tx:
@@ -218,13 +225,11 @@ def test_many_small_changes_are_counted_anew_once_for_all_views(shop: Lake, monk
     assert len(made) == len(set(made))
 
 
-def test_counts_that_are_made_side_by_side_are_made_once(shop: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_that_are_made_side_by_side_are_made_once(shop: Lake, made: list[tuple[str, int]]) -> None:
     table = shop._log.table(shop._log.state().entries["lines"].parts["data"])
     with shop.transaction() as tx:
         tx.insert("lines", [(3, 10, 1)])
-    made: list[int] = []
-    plain = key_count_files._make
-    monkeypatch.setattr(key_count_files, "_make", lambda *given: (made.append(1), plain(*given)))
+    made.clear()
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda _: make_key_counts(table, "order_id", table.snapshot()), range(8)))
     counts = key_counts(table, "order_id", table.latest())

@@ -45,14 +45,13 @@ class Execution:
 
     def __init__(self, queries: Queries, schema: StructType) -> None:
         self.queries = queries
-        self.plan = queries.plan
         self.schema = schema
         self.touched: Rows | None = None
         self.result = Result()
 
     def run(self) -> Result:
         """There are no steps where a source moved without change."""
-        steps = side_by_side(self.plan.steps)
+        steps = side_by_side(self.queries.plan.steps)
         for together, following in zip(steps, [*steps[1:], (None,)], strict=False):
             if len(together) > 1:
                 self._run_all(together)
@@ -93,7 +92,7 @@ class Execution:
 
     def _touch(self, step: Touch) -> None:
         self.touched = None
-        if isinstance(step.stage, TopRows) and self.plan.large:
+        if isinstance(step.stage, TopRows) and self.queries.plan.large:
             return  # to order all changed rows would be no less work than to find the first ones anew
         if self._quiet(step.query):
             self.queries.unchanged.add(step.stage.table)
@@ -215,7 +214,7 @@ class Execution:
     def _quiet(self, query: Node) -> bool:
         """Whether every change that the query reads turned out to be empty."""
         changes = {n.table for n in query.walk() if isinstance(n, Scan) and n.at is At.DELTA}
-        timed = any(map(reads_clock, query.walk())) and CLOCK in self.plan.changed
+        timed = any(map(reads_clock, query.walk())) and CLOCK in self.queries.plan.changed
         return bool(changes) and changes <= self.queries.unchanged and not timed
 
 

@@ -81,8 +81,8 @@ def settings(app_name: str, scratch: Path) -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
         # Every task that groups or sorts allocates a page; the default of up to 64 MB costs more than most refreshes.
         "spark.buffer.pageSize": "1000k",
-        # Spark forgets all but the last 100 pieces of code that it compiled. Twenty views have more: each was compiled anew
-        # whenever it was recomputed, for a third of the time that took.
+        # Spark forgets all but the last 100 pieces of code that it compiled. Twenty views have more, and each would be
+        # compiled anew whenever it is recomputed.
         "spark.sql.codegen.cache.maxEntries": "2000",
         # Listing more paths than this costs a Spark job; the Delta log already knows the files.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",

@@ -87,11 +87,11 @@ def costs(facts: ViewFacts, staged: Staged) -> dict[str, Estimate]:
 def _full(
     facts: ViewFacts, staged: Staged, reason: str, ours: Estimate | None = None, theirs: Estimate | None = None
 ) -> Plan:
-    size = _size(facts, facts.rows + sum(s.rows for s in facts.sources))
+    size = _size(facts, facts.rows + facts.all_rows)
     return Plan(facts.name, "full", reason, rebuilding(staged), facts.changed, ours, theirs, size)
 
 
 def _size(facts: ViewFacts, rows: int) -> Size:
     if rows > LARGE_CHANGE:
         return "large"
-    return "tiny" if facts.rows + sum(s.rows for s in facts.sources) < TINY_TABLES else "small"
+    return "tiny" if facts.rows + facts.all_rows < TINY_TABLES else "small"

@@ -95,13 +95,12 @@ def _grown(past: Sequence[Measured], largest: int, changed: int) -> float:
 
 
 def full_cost(facts: ViewFacts, staged: Staged) -> Estimate:
-    rows = sum(s.rows for s in facts.sources)
-    built = _as_built(facts.measured("full"), rows)
+    built = _as_built(facts, facts.measured("full"))
     if built is not None:
-        return Estimate(max(built, FASTEST), f"as measured, {rows} source rows", measured=True)
+        return Estimate(max(built, FASTEST), f"as measured, {facts.all_rows} source rows", measured=True)
     modelled = _modelled(facts, staged)
-    because = f"{_queries(staged)} queries, {rows} source rows"
-    cold = _as_built([p for p in facts.past if p.mode == "full"], rows)
+    because = f"{_queries(staged)} queries, {facts.all_rows} source rows"
+    cold = _as_built(facts, [p for p in facts.past if p.mode == "full"])
     # The first of a process is slower than those that follow. Where maintaining is modelled too, the models are compared.
     if facts.measured("incremental") and cold is not None and cold < modelled:
         return Estimate(max(cold, FASTEST), f"less than the first took, {because}")
@@ -110,8 +109,7 @@ def full_cost(facts: ViewFacts, staged: Staged) -> Estimate:
 
 def _modelled(facts: ViewFacts, staged: Staged) -> float:
     """Seconds of a full refresh that was never measured."""
-    rows = sum(s.rows for s in facts.sources) + facts.rows
-    return _queries(staged) * QUERY_SECONDS + rows / WORK_ROWS_PER_SECOND
+    return _queries(staged) * QUERY_SECONDS + (facts.all_rows + facts.rows) / WORK_ROWS_PER_SECOND
 
 
 def _queries(staged: Staged) -> int:
@@ -120,13 +118,13 @@ def _queries(staged: Staged) -> int:
 
 def _speed(facts: ViewFacts, staged: Staged) -> float:
     """What recomputing took over what the model says: with this view on this machine, maintaining is off by as much."""
-    built = _as_built(facts.measured("full"), sum(s.rows for s in facts.sources))
+    built = _as_built(facts, facts.measured("full"))
     return 1.0 if built is None else max(built, FASTEST) / _modelled(facts, staged)
 
 
-def _as_built(past: Sequence[Measured], rows: int) -> float | None:
+def _as_built(facts: ViewFacts, past: Sequence[Measured]) -> float | None:
     """What the last ones took, moved to as many rows as there are now."""
-    taken = [p.seconds * max(1.0, rows) / max(1.0, p.source_rows) for p in past[-LEARNT_FROM:]]
+    taken = [p.seconds * max(1.0, facts.all_rows) / max(1.0, p.source_rows) for p in past[-LEARNT_FROM:]]
     return min(taken, default=None)
 
 

@@ -72,6 +72,11 @@ class ViewFacts:
         return frozenset(self.changed_sources) | ({CLOCK} if self.clock_moved else frozenset())
 
     @property
+    def all_rows(self) -> int:
+        """Rows of all sources together."""
+        return sum(s.rows for s in self.sources)
+
+    @property
     def source_rows(self) -> dict[str, int]:
         return {s.name: s.rows for s in self.sources}
 

@@ -62,6 +62,9 @@ class Difference:
     rows: int
 
 
+NO_DIFFERENCE = Difference({}, 0)
+
+
 @dataclass
 class KeyCounts:
     """The counts of one column of a table with so many rows. `later` are, by version, the differences to the counted one."""
@@ -102,9 +105,6 @@ class KeyCounts:
             while len(self.later) > REMEMBERED:
                 self.later.popitem(last=False)
         return self.later[version]
-
-
-NO_DIFFERENCE = Difference({}, 0)
 
 
 def _added(difference: Difference, change: Change, column: str) -> Difference:
