@@ -39,7 +39,7 @@ test: setup
 	$(BIN)/pytest -q -m spark
 
 test-cluster: setup
-	$(BIN)/python -m nabla.testing.cluster $(BIN)/pytest -q tests/lake/test_refresh.py tests/lake/test_transactions.py
+	$(BIN)/python -m nabla.dev.testing.cluster $(BIN)/pytest -q tests/lake/test_refresh.py tests/lake/test_transactions.py
 	$(BIN)/pytest -q tests/cluster
 
 check: setup
@@ -60,7 +60,7 @@ bench: setup $(VENV)/.bench
 	$(BIN)/nabla bench constraints
 
 docs: setup $(VENV)/.bench
-	$(BIN)/python -m nabla.calculus.table > docs/operators.md
+	$(BIN)/python -m nabla.explain.operators_page > docs/operators.md
 	$(BIN)/python scripts/draw-explain
 	$(BIN)/nabla bench page docs
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from nabla.testing.cluster import MASTER
+from nabla.dev.testing.cluster import MASTER
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,7 +22,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The session that `nabla.open` will find and use, on one core so that tests can run side by side."""
-    from nabla.engine.session import build_session
+    from nabla.engine.spark.session import build_session
 
     master = os.environ.get(MASTER, "local[1]")
     session = build_session("nabla-tests", {"spark.master": master, "spark.driver.memory": "2g"})

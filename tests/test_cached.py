@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from nabla.cached import cached_property
+from nabla._cached import cached_property
 
 
 class Part:

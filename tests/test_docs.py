@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from nabla.bench.page import filled as performance_page
-from nabla.calculus.table import page as operators_page
+from nabla.dev.bench.page import filled as performance_page
+from nabla.explain.operators_page import page as operators_page
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from nabla.algebra.expressions import Call, Column, Expr, Named, quote
-from nabla.algebra.interpreter import Bag, Database
 from nabla.algebra.nodes import At, Node, Project, Scan
+from nabla.algebra.reference.interpreter import Bag, Database
 
 Row = tuple[Any, ...]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from nabla.testing.random_data import DEFAULT, Sizes
-from nabla.testing.random_plans import CORE, Scenario, random_scenario
+from nabla.dev.testing.random_data import DEFAULT, Sizes
+from nabla.dev.testing.random_plans import CORE, Scenario, random_scenario
 
 
 def scenarios(features: frozenset[str] = CORE, sizes: Sizes = DEFAULT) -> st.SearchStrategy[Scenario]:

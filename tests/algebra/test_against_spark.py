@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from expression_cases import CASES, FAILURES, ROW, TYPES
 
-from nabla.algebra.evaluator import compile_expression, named_layout
 from nabla.algebra.expressions import equal
-from nabla.algebra.interpreter import Bag, evaluate
 from nabla.algebra.nodes import At, Filter, Join, Node, Scan
+from nabla.algebra.reference.evaluator import compile_expression, named_layout
+from nabla.algebra.reference.interpreter import Bag, evaluate
 from nabla.algebra.sql import to_sql
-from nabla.testing.random_plans import ALL, CORE, Scenario, random_scenario, reading
+from nabla.dev.testing.random_plans import ALL, CORE, Scenario, random_scenario, reading
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

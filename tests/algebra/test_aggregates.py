@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from nabla.algebra.evaluator import NAN, CannotEvaluate, Slot, compile_aggregate, parse_type
 from nabla.algebra.expressions import Call, Column, Expr
+from nabla.algebra.reference.evaluator import NAN, CannotEvaluate, Slot, compile_aggregate, parse_type
 
 LAYOUT = {
     "i": Slot(0, parse_type("int")),

@@ -14,7 +14,6 @@ import pytest
 from plans import call, condition, renamed
 
 from nabla.algebra.expressions import Column, Expr, Named, Order, WindowCall, equal
-from nabla.algebra.interpreter import Bag, Database, added, evaluate, negated
 from nabla.algebra.nodes import (
     Aggregate,
     At,
@@ -36,7 +35,8 @@ from nabla.algebra.nodes import (
     Weigh,
     Window,
 )
-from nabla.testing.random_data import Table, random_change
+from nabla.algebra.reference.interpreter import Bag, Database, added, evaluate, negated
+from nabla.dev.testing.random_data import Table, random_change
 
 STATES = 150
 S_TABLE = Table("s", (Column("a", "int"), Column("b", "int")))

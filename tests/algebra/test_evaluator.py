@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from expression_cases import CASES, FAILURES, ROW, TYPES, UNKNOWN
 
-from nabla.algebra.evaluator import (
+from nabla.algebra.reference.evaluator import (
     NAN,
     CannotEvaluate,
     Slot,

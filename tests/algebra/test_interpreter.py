@@ -8,9 +8,7 @@ import pytest
 from plans import bag, call, columns, condition, database, expr, project, renamed, scan
 
 from nabla.algebra import nodes
-from nabla.algebra.evaluator import CannotEvaluate
 from nabla.algebra.expressions import Column, Expr, Order, WindowCall, equal
-from nabla.algebra.interpreter import EVALUATIONS, Database, NegativeWeight, evaluate
 from nabla.algebra.nodes import (
     Aggregate,
     At,
@@ -32,6 +30,8 @@ from nabla.algebra.nodes import (
     Weigh,
     Window,
 )
+from nabla.algebra.reference.evaluator import CannotEvaluate
+from nabla.algebra.reference.interpreter import EVALUATIONS, Database, NegativeWeight, evaluate
 
 R = scan("r", "a#1 b#2")
 DB = database("a b", [(1, 10), (1, 10), (2, None), (None, 5)])

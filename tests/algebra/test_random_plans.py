@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from strategies import scenarios
 
-from nabla.algebra.evaluator import Slot, compile_expression, parse_type
 from nabla.algebra.expressions import Column, Expr
-from nabla.algebra.interpreter import Bag, evaluate
 from nabla.algebra.nodes import Aggregate, At, Filter, Join, Node, Project, Scan
-from nabla.testing.random_data import Sizes, next_database
-from nabla.testing.random_plans import ALL, CORE, Scenario, random_scenario, reading
+from nabla.algebra.reference.evaluator import Slot, compile_expression, parse_type
+from nabla.algebra.reference.interpreter import Bag, evaluate
+from nabla.dev.testing.random_data import Sizes, next_database
+from nabla.dev.testing.random_plans import ALL, CORE, Scenario, random_scenario, reading
 
 SEEDS = 2000
 _PYTHON = {"int": int, "bigint": int, "double": float, "string": str, "boolean": bool, "date": date, "decimal": Decimal}

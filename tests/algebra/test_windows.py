@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from nabla.algebra.evaluator import CannotEvaluate, Slot, compile_window, parse_type
 from nabla.algebra.expressions import Column, Expr, Order, WindowCall
+from nabla.algebra.reference.evaluator import CannotEvaluate, Slot, compile_window, parse_type
 
 LAYOUT = {"k": Slot(0, parse_type("int")), "v": Slot(1, parse_type("int"))}
 # In the order of k: NULL, 1, 1, 2, 5. The two rows with k = 1 are peers; the total order puts the smaller v first.

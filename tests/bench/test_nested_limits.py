@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from nabla.bench.nested_limits import Limit, curves, limits_json, tables
-from nabla.bench.nested_run import Kind, Timed, next_round
-from nabla.bench.records import Records
-from nabla.bench.university import EXPERIMENTS, SCHEMAS
-from nabla.nested.meaning import Source, schema_of
-from nabla.nested.schema import Schema
+from nabla.dev.bench.nested_limits import Limit, curves, limits_json, tables
+from nabla.dev.bench.nested_run import Kind, Timed, next_round
+from nabla.dev.bench.records import Records
+from nabla.dev.bench.university import EXPERIMENTS, SCHEMAS
+from nabla.frontends.nested.meaning import Source, schema_of
+from nabla.frontends.nested.schema import Schema
 
 
 def measured(view: str, ratios: dict[float, float], rounds: int = 3, rec: float = 10.0) -> list[Timed]:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from nabla.bench.measure import BUILD, Measurement, summarize
-from nabla.bench.records import Records
-from nabla.bench.report import choices, growth, tables, to_json
+from nabla.dev.bench.measure import BUILD, Measurement, summarize
+from nabla.dev.bench.records import Records
+from nabla.dev.bench.report import choices, growth, tables, to_json
 
 
 def measured(

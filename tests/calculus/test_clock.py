@@ -13,12 +13,12 @@ import pytest
 from nabla.algebra.clock import CLOCK, Instant, Moments, before, functions, reads_clock
 from nabla.algebra.clock import reading as token
 from nabla.algebra.expressions import Expr
-from nabla.algebra.interpreter import added, evaluate, negated
 from nabla.algebra.nodes import At, Filter, Node
+from nabla.algebra.reference.interpreter import added, evaluate, negated
 from nabla.calculus.delta import Derivation
 from nabla.calculus.obstacles import obstacles
-from nabla.testing.maintained import check
-from nabla.testing.random_plans import ALL, Scenario, random_scenario, reading
+from nabla.dev.testing.maintained import check
+from nabla.dev.testing.random_plans import ALL, Scenario, random_scenario, reading
 
 
 def _instant(day: int) -> Instant:

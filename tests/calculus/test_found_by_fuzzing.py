@@ -7,9 +7,9 @@ from collections import Counter
 import pytest
 
 from nabla.algebra.expressions import Column, Expr, Named
-from nabla.algebra.interpreter import Database
 from nabla.algebra.nodes import At, ExceptAll, IntersectAll, Project, Scan
-from nabla.testing.maintained import check
+from nabla.algebra.reference.interpreter import Database
+from nabla.dev.testing.maintained import check
 
 
 @pytest.mark.parametrize("operator", [IntersectAll, ExceptAll])

@@ -7,13 +7,13 @@ from collections import Counter
 import pytest
 
 from nabla.algebra import nodes
-from nabla.algebra.interpreter import added, evaluate, negated
 from nabla.algebra.nodes import At, Node
+from nabla.algebra.reference.interpreter import added, evaluate, negated
 from nabla.calculus.delta import Derivation
 from nabla.calculus.laws import LAWS, law_of
-from nabla.calculus.outwards import changed_first, outwards
-from nabla.testing.maintained import check
-from nabla.testing.random_plans import ALL, CORE, random_scenario, reading
+from nabla.dev.testing.maintained import check
+from nabla.dev.testing.random_plans import ALL, CORE, random_scenario, reading
+from nabla.rewrite.join_order import changed_first, outwards
 
 CASES = 100
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from random import Random
 
 from nabla.algebra.expressions import Call, Column, Expr, Named, equal
-from nabla.algebra.interpreter import evaluate
 from nabla.algebra.nodes import Aggregate, At, Filter, Join, JoinKind, Node, Project, Scan
-from nabla.calculus.narrowing import narrowed
-from nabla.testing.maintained import check
-from nabla.testing.random_data import Sizes, Table, random_database
+from nabla.algebra.reference.interpreter import evaluate
+from nabla.dev.testing.maintained import check
+from nabla.dev.testing.random_data import Sizes, Table, random_database
+from nabla.rewrite.narrow_groups import narrowed
 
 SIZES = Sizes(rows=6, depth=2, scans=3, operations=3)
 TABLES = tuple(Table(name, (Column("k", "int"), Column("x", "int"))) for name in ("a", "p", "b"))

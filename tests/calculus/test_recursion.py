@@ -7,9 +7,7 @@ from random import Random
 
 import pytest
 
-from nabla.algebra.evaluator import SparkWouldFail
 from nabla.algebra.expressions import Call, Column, Expr, Named, equal
-from nabla.algebra.interpreter import Bag, Database, evaluate
 from nabla.algebra.nodes import (
     Aggregate,
     At,
@@ -24,10 +22,12 @@ from nabla.algebra.nodes import (
     Scan,
     UnionAll,
 )
+from nabla.algebra.reference.evaluator import SparkWouldFail
+from nabla.algebra.reference.interpreter import Bag, Database, evaluate
 from nabla.algebra.sql import to_sql
 from nabla.calculus.obstacles import obstacles
+from nabla.dev.testing.maintained import check
 from nabla.errors import NablaError
-from nabla.testing.maintained import check
 
 FIELDS = {"edge": ("a", "b"), "node": ("id",), "blocked": ("id",)}
 LEVEL = "level·1"
@@ -168,7 +168,7 @@ def test_the_change_is_the_difference(name: str, around: str) -> None:
 
 def check_change(plan: Node, database: Database, changed: frozenset[str]) -> None:
     from nabla.calculus.stages import cut
-    from nabla.testing.maintained import build, maintain
+    from nabla.dev.testing.maintained import build, maintain
 
     staged = cut(plan)
     _, states = build(staged, Database(database.fields, database.before, database.before))

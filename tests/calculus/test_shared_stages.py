@@ -10,11 +10,11 @@ from nabla.algebra.expressions import Call, Column, Expr, Named
 from nabla.algebra.nodes import Aggregate, At, Distinct, Filter, Join, Node, Project, Scan, UnionAll
 from nabla.algebra.shape import shape
 from nabla.calculus.stages import cut
-from nabla.planner.maintain import rebuilding
-from nabla.planner.nodes import stages_by_node
+from nabla.dev.testing.maintained import check
+from nabla.dev.testing.random_data import Sizes, Table, random_database
+from nabla.explain.operators import stages_by_node
+from nabla.planner.delta_steps import rebuilding
 from nabla.planner.steps import side_by_side
-from nabla.testing.maintained import check
-from nabla.testing.random_data import Sizes, Table, random_database
 
 SIZES = Sizes(rows=6, depth=2, scans=3, operations=3)
 TABLES = (Table("r", (Column("k", "int"), Column("x", "int"))),)

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from nabla.cli.main import app
-from nabla.frontend.pipelines import load_project
+from nabla.frontends.pipelines.project import load_project
 
 COMMANDS = ["init", "run", "refresh", "status", "explain", "changes", "verify", "sql", "demo", "vacuum", "watch"]
 COMMANDS += ["check", "log", "revert"]

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import nabla
 from nabla.cli.main import app
-from nabla.lake import Lake
+from nabla.lake.facade import Lake
 
 pytestmark = pytest.mark.spark
 

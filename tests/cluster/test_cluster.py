@@ -13,12 +13,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 import nabla
-from nabla.bench import tpch
-from nabla.engine import local
-from nabla.engine.frames import PARTITIONS, engine_session
-from nabla.engine.session import build_session
-from nabla.lake import Lake
-from nabla.testing.cluster import Cluster
+from nabla.dev.bench import tpch
+from nabla.dev.testing.cluster import Cluster
+from nabla.engine.driver import driver_query
+from nabla.engine.spark.frames import PARTITIONS, engine_session
+from nabla.engine.spark.session import build_session
+from nabla.lake.facade import Lake
 
 QUERIES = (1, 3, 5, 6, 10, 13, 18)
 
@@ -48,7 +48,7 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 @pytest.fixture(autouse=True)
 def everything_on_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "MOST_VALUES", -1)
+    monkeypatch.setattr(driver_query, "MOST_VALUES", -1)
 
 
 def executors(spark: SparkSession) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from nabla.datalog.program import Program, parse_program
+from nabla.frontends.datalog.program import Program, parse_program
 
 TABLES = {
     "edge": [("from", "int"), ("to", "int")],

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from datalog_programs import rules
 
-from nabla.datalog.propagate import DeltaRules
-from nabla.testing.maintained_programs import MaintainedProgram, by_delta_rules
+from nabla.dev.testing.maintained_programs import MaintainedProgram, by_delta_rules
+from nabla.frontends.datalog.propagate import DeltaRules
 
 FACTS: dict[str, list[tuple[Any, ...]]] = {
     "edge": [(1, 2), (2, 3), (3, 3), (2, 4)],

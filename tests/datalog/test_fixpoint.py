@@ -8,11 +8,11 @@ from random import Random
 import pytest
 from datalog_programs import GRAPH, rules
 
-from nabla.datalog.evaluate import evaluate_in_memory, evaluate_program, memory_of
-from nabla.datalog.fixpoint import Changed, Fixpoint, Round
-from nabla.datalog.memory import Rows
-from nabla.datalog.naive import naive
-from nabla.testing.maintained_programs import MaintainedProgram, SetChange
+from nabla.calculus.recursion.fixpoint import Changed, Fixpoint, Round
+from nabla.calculus.recursion.memory import Rows
+from nabla.dev.testing.maintained_programs import MaintainedProgram, SetChange
+from nabla.frontends.datalog.evaluate import evaluate_in_memory, evaluate_program, memory_of
+from nabla.frontends.datalog.naive import naive
 
 CHAIN = [(i, i + 1) for i in range(1, 6)]
 

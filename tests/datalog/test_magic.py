@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from datalog_programs import GRAPH, rules
 
-from nabla.datalog.evaluate import evaluate_in_memory, evaluate_program, memory_of
-from nabla.datalog.fixpoint import Round
-from nabla.datalog.magic import ask, ask_in_memory, question
+from nabla.calculus.recursion.fixpoint import Round
+from nabla.frontends.datalog.evaluate import evaluate_in_memory, evaluate_program, memory_of
+from nabla.frontends.datalog.magic import ask, ask_in_memory, question
 
 FACTS: dict[str, list[tuple[Any, ...]]] = {
     "edge": [(1, 2), (2, 3), (3, 2), (7, 8), (8, 9), (9, 7), (None, 7)],

@@ -8,9 +8,9 @@ from random import Random
 import pytest
 
 from nabla.algebra.expressions import Column, Expr, Named, equal
-from nabla.algebra.interpreter import Database, evaluate
 from nabla.algebra.nodes import At, Distinct, Filter, Join, Node, Project, Scan, UnionAll
-from nabla.datalog.memory import Memory, Piece, Rows, TooManyRows
+from nabla.algebra.reference.interpreter import Database, evaluate
+from nabla.calculus.recursion.memory import Memory, Piece, Rows, TooManyRows
 
 R = Scan("r", At.NEW, (Column("a", "bigint"), Column("b", "bigint")), ("x", "y"))
 S = Scan("s", At.NEW, (Column("c", "bigint"), Column("d", "bigint")), ("y", "x"))

@@ -1,4 +1,4 @@
-"""Random programs, facts and changes against naive evaluation. `python -m nabla.testing.fuzz_programs` does many more."""
+"""Random programs, facts and changes against naive evaluation. `python -m nabla.dev.testing.fuzz_programs` does many more."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from nabla.testing.fuzz_programs import Tally, check
-from nabla.testing.random_programs import random_program
+from nabla.dev.testing.fuzz_programs import Tally, check
+from nabla.dev.testing.random_programs import random_program
 
 
 @pytest.mark.parametrize("block", range(6))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from datalog_programs import TABLES, rules
 
-from nabla.datalog.magic import ask_in_memory
-from nabla.datalog.program import parse_program
 from nabla.errors import NablaError
+from nabla.frontends.datalog.magic import ask_in_memory
+from nabla.frontends.datalog.program import parse_program
 
 WRONG = {
     "syntax": ("p(X) :- edge(X Y).", "NABLA_RULES_SYNTAX", "line 1, column 16", '"Y" is not expected'),
@@ -77,7 +77,7 @@ def test_an_error_tells_code_place_and_remedy(case: str) -> None:
 
 
 def test_a_program_that_does_not_end_says_so() -> None:
-    from nabla.datalog.evaluate import evaluate_in_memory
+    from nabla.frontends.datalog.evaluate import evaluate_in_memory
 
     program = rules("n(0).\nn(X + 1) :- n(X).")
     with pytest.raises(NablaError, match="did not settle within 50 rounds") as raised:

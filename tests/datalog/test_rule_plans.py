@@ -13,13 +13,13 @@ from datalog_programs import TABLES, rules
 from sqlglot import parse_one
 
 from nabla.algebra.expressions import quote
+from nabla.algebra.json import load_plan, to_data
 from nabla.algebra.nodes import Aggregate, Distinct, Join, Scan
 from nabla.algebra.sql import to_sql
-from nabla.algebra.stored import load_plan, to_data
-from nabla.datalog.evaluate import evaluate_in_memory
-from nabla.datalog.naive import naive
-from nabla.datalog.program import Program, parse_program
-from nabla.datalog.recursion import Present, deleted, inserted, set_changes
+from nabla.calculus.recursion.relations import Present, deleted, inserted, set_changes
+from nabla.frontends.datalog.evaluate import evaluate_in_memory
+from nabla.frontends.datalog.naive import naive
+from nabla.frontends.datalog.program import Program, parse_program
 
 FACTS: dict[str, list[tuple[Any, ...]]] = {
     "edge": [(1, 2), (2, 3), (3, 1), (3, 3), (1, 2), (None, 1), (4, None)],

@@ -2,8 +2,18 @@ from __future__ import annotations
 
 import pytest
 
-from nabla.datalog.syntax import parse_query, parse_rules
-from nabla.datalog.terms import Aggregation, Apply, Atom, Comparison, Constant, Operation, Place, Variable, Wildcard
+from nabla.frontends.datalog.syntax import parse_query, parse_rules
+from nabla.frontends.datalog.terms import (
+    Aggregation,
+    Apply,
+    Atom,
+    Comparison,
+    Constant,
+    Operation,
+    Place,
+    Variable,
+    Wildcard,
+)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from datalog_programs import GRAPH, rules
 
-from nabla.datalog.strata import Stratum
+from nabla.frontends.datalog.strata import Stratum
 
 
 def test_strata_come_after_what_they_read_and_count_negations() -> None:

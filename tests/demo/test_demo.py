@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from nabla.demo import shop
-from nabla.demo.run import run_demo
+from nabla.dev.demo import shop
+from nabla.dev.demo.run import run_demo
 from nabla.errors import NablaError
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]

@@ -10,17 +10,17 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import Schema
 
-from nabla.algebra.evaluator.exact import exact_type
 from nabla.algebra.expressions import Column
-from nabla.algebra.interpreter import Bag, Database, bag_of
 from nabla.algebra.nodes import At, Node, Scan
+from nabla.algebra.reference.evaluator.exact import exact_type
+from nabla.algebra.reference.interpreter import Bag, Database, bag_of
 from nabla.calculus import rules as _rules  # noqa: F401  (registers the laws)
 from nabla.calculus.delta import Derivation
-from nabla.calculus.outwards import outwards
-from nabla.engine.lookup import Lookup, Stored
+from nabla.dev.testing.random_plans import ALL, Scenario, random_scenario
+from nabla.engine.driver.key_lookup import Lookup, Stored
+from nabla.rewrite.join_order import outwards
 from nabla.storage import files
 from nabla.storage.table import Snapshot
-from nabla.testing.random_plans import ALL, Scenario, random_scenario
 
 _TYPES = {
     "tinyint": pa.int8(),

@@ -8,13 +8,13 @@ from random import Random
 import pyarrow as pa
 
 from nabla.algebra.expressions import Column, Order
-from nabla.algebra.interpreter import Database, added, evaluate, negated
 from nabla.algebra.nodes import At, Scan, TopK
+from nabla.algebra.reference.interpreter import Database, added, evaluate, negated
 from nabla.calculus.delta import Derivation
 from nabla.calculus.stages import TopRows, cut
-from nabla.engine.first_rows import first_rows
-from nabla.testing.maintained import _log, _stored
-from nabla.testing.random_plans import reading
+from nabla.dev.testing.maintained import _log, _stored
+from nabla.dev.testing.random_plans import reading
+from nabla.engine.driver.first_rows import first_rows
 
 COLUMNS = (Column("a#1", "int"), Column("b#2", "int"))
 LIMIT = 4

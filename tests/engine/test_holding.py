@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from nabla.engine import types
-from nabla.engine.frames import FEW_ROWS, Workspace, engine_session
+from nabla.engine.spark.frames import FEW_ROWS, Workspace, engine_session
 
 pytestmark = pytest.mark.spark
 

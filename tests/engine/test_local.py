@@ -9,15 +9,15 @@ import pyarrow as pa
 import pytest
 from small_data import Case, arrow, arrow_schema, cases
 
-from nabla.algebra.evaluator import evaluate_expression, named_layout
-from nabla.algebra.evaluator.exact import exact_type, is_exact
-from nabla.algebra.hash_joins import HashRun
-from nabla.algebra.interpreter import bag_of, evaluate
 from nabla.algebra.nodes import Join, Scan
-from nabla.engine import lookup as lookup_module
-from nabla.engine.known import Known
-from nabla.engine.local import answer
-from nabla.testing.random_plans import ALL, CORE, random_scenario
+from nabla.algebra.reference.evaluator import evaluate_expression, named_layout
+from nabla.algebra.reference.evaluator.exact import exact_type, is_exact
+from nabla.algebra.reference.hash_joins import HashRun
+from nabla.algebra.reference.interpreter import bag_of, evaluate
+from nabla.dev.testing.random_plans import ALL, CORE, random_scenario
+from nabla.engine.driver import key_lookup as lookup_module
+from nabla.engine.driver.driver_query import answer
+from nabla.engine.driver.value_bounds import Known
 
 CASES = 100
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from deltalake import Schema
 
-from nabla.engine import matching
-from nabla.engine.matching import Matching
+from nabla.engine.driver import row_search
+from nabla.engine.driver.row_search import Matching
 from nabla.storage import files
 from nabla.storage.table import Snapshot, StoredTable
 
@@ -42,7 +42,7 @@ def test_nothing_matches_nothing(snapshot: Snapshot) -> None:
 
 
 def test_too_many_rows_are_left_to_spark(snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matching, "MOST_ROWS", 150)
+    monkeypatch.setattr(row_search, "MOST_ROWS", 150)
     assert Matching().rows(snapshot, "k", pa.array(range(500), pa.int64()), ["k"]) is None
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from nabla.engine.java import require_java
-from nabla.engine.session import build_session, check_session, driver_memory
+from nabla.engine.spark.java import require_java
+from nabla.engine.spark.session import build_session, check_session, driver_memory
 from nabla.errors import NablaError
 
 GIGABYTE = 1 << 30

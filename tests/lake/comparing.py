@@ -9,7 +9,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from nabla.lake import Lake
+from nabla.lake.facade import Lake
 
 Bag = Counter[tuple[Any, ...]]
 

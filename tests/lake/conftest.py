@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import nabla
-from nabla.lake import Lake
+from nabla.lake.facade import Lake
 
 
 @pytest.fixture

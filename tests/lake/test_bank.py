@@ -13,14 +13,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 import nabla
-from nabla.testing import load
-from nabla.testing.bank import audit, embezzle, found_bank, transfer
+from nabla.dev.testing import load
+from nabla.dev.testing.bank import audit, embezzle, found_bank, transfer
 
 pytestmark = pytest.mark.spark
 
 # A server that has imported everything and used nothing: its forks start in milliseconds and inherit no JVM.
 context = multiprocessing.get_context("forkserver")
-context.set_forkserver_preload(["nabla.testing.load", "nabla.lake", "pyarrow.dataset", "pyarrow.acero"])
+context.set_forkserver_preload(["nabla.dev.testing.load", "nabla.lake", "pyarrow.dataset", "pyarrow.acero"])
 
 
 @pytest.fixture(scope="module")

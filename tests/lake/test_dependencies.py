@@ -7,10 +7,10 @@ from random import Random
 
 from nabla.algebra.expressions import Column
 from nabla.algebra.nodes import At, Node, Scan, UnionAll
-from nabla.dependencies import layers, with_upstream
+from nabla.lake.objects.graph import layers, with_upstream
+from nabla.lake.objects.view import View
 from nabla.storage.catalog import Entry, LakeState, Part
 from nabla.storage.files import DataFile
-from nabla.views import View
 
 
 def view(name: str, *sources: str, maintain: str = "deferred", on_violation: str | None = None) -> Entry:

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 import nabla
 from nabla import NablaError
-from nabla.lake import Lake
+from nabla.lake.facade import Lake
 
 pytestmark = pytest.mark.spark
 

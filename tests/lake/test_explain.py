@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import nabla
-from nabla.lake import Lake
+from nabla.lake.facade import Lake
 
 pytestmark = pytest.mark.spark
 

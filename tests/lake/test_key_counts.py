@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from comparing import refreshed
 
-from nabla.engine import lookup
-from nabla.engine.matching import Matching
-from nabla.lake import Lake
+from nabla.engine.driver import key_lookup
+from nabla.engine.driver.row_search import Matching
+from nabla.lake.facade import Lake
 from nabla.storage import key_counts as key_count_files
 from nabla.storage.key_counts import countable, key_counts, make_key_counts
 from nabla.storage.table import Snapshot, StoredTable
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def shop(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:
-    monkeypatch.setattr(lookup, "SMALLEST", 0)
+    monkeypatch.setattr(key_lookup, "SMALLEST", 0)
     lake.create_table("orders", schema="id INT, day INT", data=[(i, i % 7) for i in range(50)], key="id")
     lines = [(i, n, i * n) for i in range(50) for n in range(i % 4)]
     schema = "order_id INT, n INT, price INT"
@@ -47,12 +47,12 @@ def looked_up(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return asked
 
 
-@pytest.mark.parametrize("largest", [lookup.LARGEST, 0])
+@pytest.mark.parametrize("largest", [key_lookup.LARGEST, 0])
 def test_orders_with_their_lines_are_not_looked_up(
     shop: Lake, looked_up: list[int], largest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However large the tables are."""
-    monkeypatch.setattr(lookup, "LARGEST", largest)
+    monkeypatch.setattr(key_lookup, "LARGEST", largest)
     for i in (60, 70):
         with shop.transaction() as tx:
             tx.insert("orders", [(i, 3), (i + 1, 4)])
@@ -87,7 +87,7 @@ def test_what_the_change_does_not_show_is_looked_up(shop: Lake, looked_up: list[
 def test_whether_there_are_rows_with_a_key_is_told_by_the_counts(
     lake: Lake, of_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lookup, "SMALLEST", 0)
+    monkeypatch.setattr(key_lookup, "SMALLEST", 0)
     known = lake.spark.range(40).selectExpr(f"{of_id} AS k", "CAST(id AS INT) AS v")
     lake.create_table("known", data=known, key="k")
     used = lake.spark.range(60).selectExpr("id % 15 AS id", "id AS n").selectExpr(f"{of_id} AS k", "n")
@@ -122,7 +122,7 @@ def test_broken_declarations_are_not_relied_on(shop: Lake) -> None:
 
 
 def test_keys_that_are_texts_are_not_counted(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookup, "SMALLEST", 0)
+    monkeypatch.setattr(key_lookup, "SMALLEST", 0)
     lake.create_table("orders", schema="id STRING, day INT", data=[("a", 1), ("b", 2)], key="id")
     lake.create_view("pairs", "SELECT o.id, p.day FROM orders o JOIN orders p ON o.id = p.id")
     with lake.transaction() as tx:
@@ -174,7 +174,7 @@ def test_only_whole_numbers_are_counted() -> None:
 def test_a_table_that_grows_little_by_little_is_counted_once_it_is_large(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lookup, "SMALLEST", 50)
+    monkeypatch.setattr(key_lookup, "SMALLEST", 50)
     lake.create_table("orders", schema="id INT", key="id")
     for start in range(0, 60, 20):
         (source,) = [lake._log.table(lake._log.state().entries["orders"].parts["data"])]
@@ -187,7 +187,7 @@ def test_a_table_that_grows_little_by_little_is_counted_once_it_is_large(
 
 
 def test_small_changes_are_added_up_however_few_keys_there_are(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookup, "SMALLEST", 0)
+    monkeypatch.setattr(key_lookup, "SMALLEST", 0)
     lake.create_table("lines", schema="shop INT, n INT", data=[(i % 3, i) for i in range(1000)], key=("shop", "n"))
     table = lake._log.table(lake._log.state().entries["lines"].parts["data"])
     for turn, outdated in ((0, False), (1, True)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from comparing import refreshed
 
-from nabla.lake import Lake
+from nabla.lake.facade import Lake
 
 pytestmark = pytest.mark.spark
 

@@ -9,13 +9,14 @@ from comparing import refreshed
 from pyspark.sql import SparkSession
 
 import nabla
-from nabla.engine import lookup
+from nabla.dev import fuzz_nested
+from nabla.engine.driver import key_lookup
 from nabla.errors import NablaError
-from nabla.lake import Lake
-from nabla.nested import fuzz, model
-from nabla.nested.meaning import Source, evaluate, schema_of
-from nabla.nested.operators import difference, expansion, union
-from nabla.nested.schema import Schema
+from nabla.frontends.nested import model
+from nabla.frontends.nested.meaning import Source, evaluate, schema_of
+from nabla.frontends.nested.operators import difference, expansion, union
+from nabla.frontends.nested.schema import Schema
+from nabla.lake.facade import Lake
 
 pytestmark = pytest.mark.spark
 
@@ -54,7 +55,7 @@ def relation_of(lake: Lake, name: str, schema: Schema) -> model.Relation:
 
 
 def test_views_are_maintained_from_merges_and_removals(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookup, "SMALLEST", 0)  # small tables are looked up like large ones
+    monkeypatch.setattr(key_lookup, "SMALLEST", 0)  # small tables are looked up like large ones
     stud = lake.create_nested("stud", STUD, data=[JACK, JOHN])
     lake.create_nested("teach", TEACH, data=LECTURES)
     good = stud.select(Subjs=GOOD)
@@ -194,4 +195,4 @@ def test_flat_forms_and_back(lake: Lake) -> None:
 
 @pytest.mark.usefixtures("spark")
 def test_random_views_on_spark_are_the_operators() -> None:
-    fuzz.on_spark(12, seed=3)
+    fuzz_nested.on_spark(12, seed=3)

@@ -11,10 +11,10 @@ from pyspark.sql import SparkSession
 
 import nabla
 from nabla.errors import NablaError
-from nabla.lake import Lake
-from nabla.results import ViewReport
-from nabla.subscriptions import ViewChange
-from nabla.watch import Watch
+from nabla.lake.facade import Lake
+from nabla.lake.refresh.subscriptions import ViewChange
+from nabla.lake.refresh.watch import Watch
+from nabla.lake.reports import ViewReport
 
 pytestmark = pytest.mark.spark
 

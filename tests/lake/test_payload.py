@@ -7,7 +7,7 @@ import datetime
 import pytest
 from comparing import refreshed
 
-from nabla.lake import Lake
+from nabla.lake.facade import Lake
 
 pytestmark = pytest.mark.spark
 

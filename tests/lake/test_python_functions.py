@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 
 import nabla
 from nabla.errors import NablaError
-from nabla.lake import Lake
-from nabla.views import load_view
+from nabla.lake.facade import Lake
+from nabla.lake.objects.view import load_view
 
 pytestmark = pytest.mark.spark
 

@@ -1,4 +1,4 @@
-"""A slice of `python -m nabla.testing.fuzz_constraints --engine spark`."""
+"""A slice of `python -m nabla.dev.testing.fuzz_constraints --engine spark`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
-from nabla.testing.fuzz.lake_trial import Trial
-from nabla.testing.lake_constraints import LakeOfConstraints, LakeTally
+from nabla.dev.testing.fuzz.lake_trial import Trial
+from nabla.dev.testing.lake_constraints import LakeOfConstraints, LakeTally
 
 pytestmark = pytest.mark.spark
 

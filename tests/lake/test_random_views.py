@@ -9,12 +9,12 @@ from comparing import refreshed
 
 from nabla.algebra.nodes import At, Scan
 from nabla.algebra.sql import to_sql
-from nabla.engine import lookup
+from nabla.dev.testing.random_data import DEFAULT, Schema, next_database, random_database, random_schema
+from nabla.dev.testing.random_plans import ALL, CORE, random_plan
+from nabla.engine.driver import key_lookup
 from nabla.errors import NablaError
-from nabla.lake import Lake
+from nabla.lake.facade import Lake
 from nabla.planner import choose
-from nabla.testing.random_data import DEFAULT, Schema, next_database, random_database, random_schema
-from nabla.testing.random_plans import ALL, CORE, random_plan
 
 pytestmark = pytest.mark.spark
 
@@ -33,18 +33,18 @@ def _sql(lake: Lake, rng: Random, schema: Schema, features: frozenset[str]) -> s
 @pytest.mark.parametrize(
     ("seed", "features", "smallest", "large"),
     [
-        (1, CORE, lookup.SMALLEST, choose.LARGE_CHANGE),
+        (1, CORE, key_lookup.SMALLEST, choose.LARGE_CHANGE),
         (2, CORE, 0, choose.LARGE_CHANGE),
-        (3, ALL, lookup.SMALLEST, choose.LARGE_CHANGE),
+        (3, ALL, key_lookup.SMALLEST, choose.LARGE_CHANGE),
         (4, ALL, 0, choose.LARGE_CHANGE),
-        (5, ALL, lookup.SMALLEST, -1),
+        (5, ALL, key_lookup.SMALLEST, -1),
     ],
     ids=["core", "core, looked up on the driver", "all", "all, looked up on the driver", "all, as if they were large"],
 )
 def test_random_views_stay_exact_and_minimal(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, seed: int, features: frozenset[str], smallest: int, large: int
 ) -> None:
-    monkeypatch.setattr(lookup, "SMALLEST", smallest)
+    monkeypatch.setattr(key_lookup, "SMALLEST", smallest)
     monkeypatch.setattr(choose, "LARGE_CHANGE", large)
     rng = Random(seed)
     schema = random_schema(rng, DEFAULT)

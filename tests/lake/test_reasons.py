@@ -14,7 +14,7 @@ import nabla
 from nabla.algebra.nodes import Generate
 from nabla.calculus import laws
 from nabla.errors import NotIncremental
-from nabla.lake import Lake
+from nabla.lake.facade import Lake
 
 SOURCE = Path(__file__).parents[2] / "src/nabla"
 
@@ -125,7 +125,7 @@ CASES = (
 def test_every_reason_code_has_a_case() -> None:
     obstacles = (SOURCE / "calculus/obstacles.py").read_text(encoding="utf-8")
     codes = set(re.findall(r'"(NABLA_\w+)"', obstacles))
-    for file in (SOURCE / "frontend").glob("*.py"):
+    for file in (SOURCE / "frontends").rglob("*.py"):
         codes |= set(re.findall(r'\bOpaque\([^)]*"(NABLA_\w+)"', file.read_text(encoding="utf-8")))
     assert codes == {case.code for case in CASES}
 

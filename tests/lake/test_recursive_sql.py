@@ -6,7 +6,7 @@ import pytest
 from comparing import bag, refreshed
 
 from nabla.errors import NablaError, NotIncremental
-from nabla.lake import Lake
+from nabla.lake.facade import Lake
 
 pytestmark = pytest.mark.spark
 

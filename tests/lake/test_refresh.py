@@ -13,7 +13,7 @@ from comparing import bag, feed, refreshed
 from deltalake import DeltaTable, write_deltalake
 
 from nabla.errors import Mismatch, NablaError, NotIncremental
-from nabla.lake import Lake
+from nabla.lake.facade import Lake
 from nabla.storage.catalog import Entry, Part
 
 pytestmark = pytest.mark.spark
@@ -100,7 +100,7 @@ def test_a_dataframe_view_is_named_after_its_function_and_lives_without_it(shop:
     sell(shop, (100, 1, 70))
     script = (
         "import nabla, sys\n"
-        "from nabla.engine.session import build_session\n"
+        "from nabla.engine.spark.session import build_session\n"
         "lake = nabla.open(sys.argv[1], spark=build_session('other', {'spark.master': 'local[1]'}))\n"
         "print(lake.refresh(mode='strict')['big_orders'].mode)\n"
         "lake.verify()\n"

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from comparing import refreshed
 
-from nabla.lake import Lake
+from nabla.lake.facade import Lake
 
 pytestmark = pytest.mark.spark
 

@@ -8,7 +8,7 @@ import pytest
 from comparing import bag, refreshed
 
 from nabla.algebra.clock import Instant
-from nabla.lake import Lake
+from nabla.lake.facade import Lake
 
 pytestmark = pytest.mark.spark
 

@@ -10,8 +10,8 @@ from comparing import refreshed
 from pyspark.sql import SparkSession
 
 import nabla
-from nabla.bench import tpch
-from nabla.lake import Lake
+from nabla.dev.bench import tpch
+from nabla.lake.facade import Lake
 
 pytestmark = pytest.mark.spark
 

@@ -11,7 +11,7 @@ from comparing import bag
 from pyspark.sql import SparkSession
 
 from nabla.errors import NablaError
-from nabla.lake import Lake
+from nabla.lake.facade import Lake
 
 pytestmark = pytest.mark.spark
 

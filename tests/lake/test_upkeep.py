@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nabla.errors import NablaError
-from nabla.upkeep import check_upkeep, freshness
+from nabla.lake.refresh.schedule import check_upkeep, freshness
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 
 import nabla
-from nabla.lake import Lake
+from nabla.lake.facade import Lake
 
 pytestmark = pytest.mark.spark
 

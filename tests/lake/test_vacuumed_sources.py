@@ -9,7 +9,7 @@ import pytest
 from comparing import bag, refreshed
 from deltalake import DeltaTable, write_deltalake
 
-from nabla.lake import Lake
+from nabla.lake.facade import Lake
 
 pytestmark = pytest.mark.spark
 

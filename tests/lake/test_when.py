@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 import nabla
 from nabla import NablaError, Violated
-from nabla.lake import Lake
-from nabla.watch import Watch
+from nabla.lake.facade import Lake
+from nabla.lake.refresh.watch import Watch
 
 pytestmark = pytest.mark.spark
 

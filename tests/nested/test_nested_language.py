@@ -8,16 +8,16 @@ from collections.abc import Callable
 import pytest
 
 import nabla
-from nabla.algebra.interpreter import Bag, Database, evaluate
 from nabla.algebra.nodes import Distinct, Scan
+from nabla.algebra.reference.interpreter import Bag, Database, evaluate
 from nabla.errors import NablaError
-from nabla.nested import model
-from nabla.nested.explained import forms
-from nabla.nested.language import Nested
-from nabla.nested.meaning import Source, schema_of
-from nabla.nested.plans import to_plan
-from nabla.nested.schema import Schema
-from nabla.nested.updates import unnest_sql
+from nabla.frontends.nested import model
+from nabla.frontends.nested.explained import forms
+from nabla.frontends.nested.language import Nested
+from nabla.frontends.nested.meaning import Source, schema_of
+from nabla.frontends.nested.plans import to_plan
+from nabla.frontends.nested.schema import Schema
+from nabla.frontends.nested.updates import unnest_sql
 
 STUD = Schema.of(
     "Name STRING, Subjs ARRAY<STRUCT<sjName STRING, Year INT, Marks ARRAY<STRUCT<testName STRING, Mark INT>>>>, "

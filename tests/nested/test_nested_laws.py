@@ -1,4 +1,4 @@
-"""A slice of `python -m nabla.nested.fuzz`: equations, plans, maintenance and updates on random nested relations."""
+"""A slice of `python -m nabla.dev.fuzz_nested`: equations, plans, maintenance and updates on random nested relations."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from random import Random
 
 import pytest
 
-from nabla.nested import fuzz, language
-from nabla.testing import random_nested as nests
+from nabla.dev import fuzz_nested
+from nabla.dev.testing import random_nested as nests
+from nabla.frontends.nested import language
 
 
 @pytest.mark.parametrize("block", range(3))
@@ -20,7 +21,7 @@ def test_all_equations_hold(block: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_plans_are_the_operators_and_are_maintained(seed: int) -> None:
-    fuzz.in_interpreter(60, seed)
+    fuzz_nested.in_interpreter(60, seed)
 
 
 def test_the_random_views_use_every_operator_and_reach_every_level() -> None:

@@ -8,10 +8,10 @@ from random import Random
 
 import pytest
 
+from nabla.dev.testing.random_nested import random_relation, random_schema, random_update
 from nabla.errors import NablaError
-from nabla.nested.model import Relation, contained, dicts, disjoint, nest, relation, structs, unnest
-from nabla.nested.schema import Schema, same
-from nabla.testing.random_nested import random_relation, random_schema, random_update
+from nabla.frontends.nested.model import Relation, contained, dicts, disjoint, nest, relation, structs, unnest
+from nabla.frontends.nested.schema import Schema, same
 
 ORDERS = Schema.of(
     "id BIGINT, lines ARRAY<STRUCT<item STRING, price DECIMAL(10,2), parts ARRAY<STRUCT<n INT>>>>, "

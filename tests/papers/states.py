@@ -8,10 +8,10 @@ from random import Random
 from typing import Any
 
 from nabla.algebra.expressions import Column
-from nabla.algebra.interpreter import Bag, Database, evaluate
 from nabla.algebra.nodes import At, Node, Scan
-from nabla.calculus.pairs import Pair
-from nabla.testing.random_plans import Scenario, reading
+from nabla.algebra.reference.interpreter import Bag, Database, evaluate
+from nabla.dev.testing.random_plans import Scenario, reading
+from nabla.papers.pairs import Pair
 
 Row = tuple[Any, ...]
 Table = tuple[Iterable[Row], Iterable[Row], Iterable[Row]]

@@ -10,16 +10,16 @@ import pytest
 from states import assert_minimal_pair, before_and_after, column, random_state, rows, state, table, tables_read
 
 from nabla.algebra.expressions import Call, Column, Expr, equal
-from nabla.algebra.formula import Writer
-from nabla.algebra.interpreter import evaluate
 from nabla.algebra.nodes import Aggregate, At, Filter, Join, Node, Scan
-from nabla.algebra.pretty import head
-from nabla.calculus import count_algorithm
-from nabla.calculus.change_routes import leaf_by_leaf, refresh, route
-from nabla.calculus.change_tables import ChangeTable, back_to_delta, refreshed
-from nabla.calculus.change_ways import Conversion, Way, describe
-from nabla.calculus.pairs import Pairs
-from nabla.calculus.sets import project, union
+from nabla.algebra.notation.formula import Writer
+from nabla.algebra.notation.tree import head
+from nabla.algebra.reference.interpreter import evaluate
+from nabla.papers import count_algorithm
+from nabla.papers.change_routes import leaf_by_leaf, refresh, route
+from nabla.papers.change_steps import Conversion, Way, describe
+from nabla.papers.change_tables import ChangeTable, back_to_delta, refreshed
+from nabla.papers.pairs import Pairs
+from nabla.papers.sets import project, union
 
 R = table("r", "g h x y", "int")
 S = table("s", "k z", "int")

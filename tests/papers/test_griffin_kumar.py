@@ -8,13 +8,13 @@ import pytest
 from states import assert_minimal_pair, before_and_after, column, random_state, rows, state, table
 
 from nabla.algebra.expressions import Column, Expr, equal
-from nabla.algebra.interpreter import Database
 from nabla.algebra.nodes import At, Join, Node, Scan
-from nabla.calculus.pair_laws import Operator
-from nabla.calculus.pair_rules import friendless, met
-from nabla.calculus.pairs import Pairs
-from nabla.calculus.set_form import set_form
-from nabla.calculus.sets import Rows
+from nabla.algebra.reference.interpreter import Database
+from nabla.papers.pair_laws import Operator
+from nabla.papers.pair_rules import friendless, met
+from nabla.papers.pairs import Pairs
+from nabla.papers.set_form import set_form
+from nabla.papers.sets import Rows
 
 COURSE, REG, REG_AGAIN = (
     table("course", "course iname"),

@@ -18,15 +18,15 @@ from states import (
 )
 
 from nabla.algebra.expressions import Expr, equal
-from nabla.algebra.interpreter import Database
 from nabla.algebra.nodes import ExceptAll, Filter, IntersectAll, Join, Node, Scan
-from nabla.calculus.pair_laws import Operator
-from nabla.calculus.pair_notation import pairs_algebra
-from nabla.calculus.pairs import Pair, Pairs, minimal
-from nabla.calculus.qian_wiederhold import FIGURE_1, Equation, operator_sign, solution
-from nabla.calculus.set_form import NotSetAlgebra, set_form
-from nabla.calculus.sets import Rows, project, union
-from nabla.testing.random_plans import random_scenario
+from nabla.algebra.reference.interpreter import Database
+from nabla.dev.testing.random_plans import random_scenario
+from nabla.papers.pair_laws import Operator
+from nabla.papers.pair_notation import pairs_algebra
+from nabla.papers.pairs import Pair, Pairs, minimal
+from nabla.papers.qian_wiederhold import FIGURE_1, Equation, operator_sign, solution
+from nabla.papers.set_form import NotSetAlgebra, set_form
+from nabla.papers.sets import Rows, project, union
 
 R1, R2 = table("r1", "x"), table("r2", "x", mark="#2")
 CHANGED = frozenset(("r1", "r2"))

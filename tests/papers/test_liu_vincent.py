@@ -10,19 +10,11 @@ from typing import Any
 import pytest
 
 from nabla.errors import NablaError
-from nabla.nested import equations
-from nabla.nested.conditions import Condition, condition
-from nabla.nested.model import (
-    Relation,
-    attribute_disjoint,
-    contained,
-    disjoint,
-    inside,
-    outside,
-    relation,
-)
-from nabla.nested.operators import difference, expansion, intersection, join, projection, selection, union
-from nabla.nested.schema import Schema, is_prime, joined
+from nabla.frontends.nested import equations
+from nabla.frontends.nested.conditions import Condition, condition
+from nabla.frontends.nested.model import Relation, attribute_disjoint, contained, disjoint, inside, outside, relation
+from nabla.frontends.nested.operators import difference, expansion, intersection, join, projection, selection, union
+from nabla.frontends.nested.schema import Schema, is_prime, joined
 
 STUD = Schema.of(
     "Name STRING, Subjs ARRAY<STRUCT<sjName STRING, Year INT, Marks ARRAY<STRUCT<testName STRING, Mark INT>>>>, "

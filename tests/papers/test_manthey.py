@@ -9,13 +9,13 @@ from itertools import product
 
 import pytest
 
-from nabla.datalog.clauses import Clause
-from nabla.datalog.evaluate import evaluate_in_memory
-from nabla.datalog.program import Program, parse_program
-from nabla.datalog.propagate import DeltaRules, show
-from nabla.datalog.terms import Atom, Variable, Wildcard
+from nabla.dev.testing.maintained_programs import MaintainedProgram, SetChange, by_delta_rules
 from nabla.errors import NablaError
-from nabla.testing.maintained_programs import MaintainedProgram, SetChange, by_delta_rules
+from nabla.frontends.datalog.clauses import Clause
+from nabla.frontends.datalog.evaluate import evaluate_in_memory
+from nabla.frontends.datalog.program import Program, parse_program
+from nabla.frontends.datalog.propagate import DeltaRules, show
+from nabla.frontends.datalog.terms import Atom, Variable, Wildcard
 
 TABLES = {"edge": [("a", "int"), ("b", "int")], "q": [("x", "int")], "r": [("x", "int")]}
 LINK = "link(X, Y) :- edge(X, Y). link(X, Y) :- edge(X, Z), edge(Z, Y)."

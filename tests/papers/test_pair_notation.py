@@ -10,8 +10,8 @@ from states import column, random_state, table
 
 from nabla.algebra.expressions import Call, Column, Expr, Named, WindowCall, equal
 from nabla.algebra.nodes import Aggregate, At, ExceptAll, Join, Node, Project, Scan, Window
-from nabla.calculus.pair_notation import pairs_algebra, pairs_sql
-from nabla.calculus.sets import project
+from nabla.papers.pair_notation import pairs_algebra, pairs_sql
+from nabla.papers.sets import project
 
 COURSE, REG, AGAIN = (
     table("course", "course#1 iname#2"),

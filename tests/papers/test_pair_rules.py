@@ -20,14 +20,14 @@ from states import (
 )
 
 from nabla.algebra.expressions import Call, Column, Expr, Named, equal
-from nabla.algebra.interpreter import added, evaluate, negated
 from nabla.algebra.nodes import Aggregate, At, Distinct, ExceptAll, Filter, IntersectAll, Join, Node, Project, Scan
+from nabla.algebra.reference.interpreter import added, evaluate, negated
 from nabla.calculus.delta import Derivation
-from nabla.calculus.pair_laws import PAIR_RULES, pair_rule_of
-from nabla.calculus.pairs import Pairs
-from nabla.calculus.set_form import NotSetAlgebra, set_form
-from nabla.calculus.sets import project, union
-from nabla.testing.random_plans import CORE, Scenario, random_scenario
+from nabla.dev.testing.random_plans import CORE, Scenario, random_scenario
+from nabla.papers.pair_laws import PAIR_RULES, pair_rule_of
+from nabla.papers.pairs import Pairs
+from nabla.papers.set_form import NotSetAlgebra, set_form
+from nabla.papers.sets import project, union
 
 S = Scan("s", At.NEW, (Column("k", "int", False), Column("a", "int")), ("k", "a"))
 T = Scan("t", At.NEW, (Column("l", "int"), Column("b", "int", False)), ("l", "b"))

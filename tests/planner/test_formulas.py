@@ -7,12 +7,12 @@ import sqlglot
 
 from nabla.algebra.expressions import Call, Column, Expr, Named, Order, WindowCall, equal, quote
 from nabla.algebra.nodes import Aggregate, At, Distinct, Filter, Join, Node, Project, Scan, TopK, Window
-from nabla.algebra.pretty import notation, tree
+from nabla.algebra.notation.tree import notation, tree
 from nabla.calculus.stages import Staged, cut
-from nabla.planner.formulas import Formulas
-from nabla.planner.maintain import maintenance, rebuilding
-from nabla.planner.sql_layout import WIDTH
-from nabla.planner.sql_text import sql_text
+from nabla.explain.formulas import Formulas
+from nabla.explain.sql import sql_text
+from nabla.explain.sql_layout import WIDTH
+from nabla.planner.delta_steps import maintenance, rebuilding
 from nabla.planner.steps import Finish, Settle, Step
 
 

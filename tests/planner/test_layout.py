@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nabla.planner.layout import Box, arrange, layers
+from nabla.explain.layout import Box, arrange, layers
 
 shapes = st.recursive(st.just([]), lambda inner: st.lists(inner, min_size=1, max_size=3), max_leaves=12)
 sizes = st.tuples(st.floats(20, 300), st.floats(20, 90), st.sampled_from([0.0, 200.0]))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from nabla.building import REMEMBERED, view_record
-from nabla.results import ViewReport
+from nabla.lake.refresh.build import REMEMBERED, view_record
+from nabla.lake.reports import ViewReport
 
 
 def test_the_last_refreshes_of_both_kinds_stay_in_their_order() -> None:

@@ -7,12 +7,12 @@ from collections import Counter
 import pytest
 
 from nabla.algebra.expressions import Call, Column, Expr, Named, equal
-from nabla.algebra.interpreter import Bag, Database, evaluate
 from nabla.algebra.nodes import Aggregate, At, Distinct, Filter, Join, Node, Project, Scan
+from nabla.algebra.reference.interpreter import Bag, Database, evaluate
 from nabla.calculus.stages import cut
+from nabla.dev.testing.maintained import build, check, maintain
+from nabla.dev.testing.random_plans import ALL, Scenario, random_scenario, reading
 from nabla.planner.self_maintenance import SelfMaintenance, assess, detached
-from nabla.testing.maintained import build, check, maintain
-from nabla.testing.random_plans import ALL, Scenario, random_scenario, reading
 
 
 def table(name: str, *columns: str) -> Scan:

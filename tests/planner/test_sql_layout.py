@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from nabla.planner.sql_layout import WIDTH, laid_out
+from nabla.explain.sql_layout import WIDTH, laid_out
 
 
 def words(sql: str) -> str:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from deltalake import Schema
 
 from nabla.storage import files, reading
-from nabla.storage.kept import KeptColumns
+from nabla.storage.column_cache import KeptColumns
 from nabla.storage.table import StoredTable
 
 

@@ -15,7 +15,7 @@ from nabla.storage import bags, changes
 from nabla.storage.catalog import Entry, Part
 from nabla.storage.changes import between, signed
 from nabla.storage.lakelog import LakeLog
-from nabla.storage.prepared import discard
+from nabla.storage.pending_table import discard
 from nabla.storage.rewrite import rewrite
 
 

@@ -1,0 +1,1 @@
+"""What a query means: relations, expressions and their printers."""

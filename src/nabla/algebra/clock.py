@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from nabla._cached import cached_property
 from nabla.algebra.expressions import Expr
 from nabla.algebra.nodes import Filter, Node
-from nabla.cached import cached_property
 
 CLOCK = "@clock"
 """The name under which the clock is among the relations that changed."""

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from nabla.cached import cached_property
+from nabla._cached import cached_property
 
 # A string literal, or a quoted name: literals are matched so that a backtick inside them is not taken for a column.
 _TOKEN = re.compile(r"""(?P<text>r?'(?:[^'\\]|\\.)*'|r?"(?:[^"\\]|\\.)*")|`(?P<name>(?:[^`]|``)+)`""", re.IGNORECASE)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, fields, replace
 from enum import Enum
 from typing import Literal
 
+from nabla._cached import cached_property
 from nabla.algebra.expressions import Call, Column, Expr, Named, Order, WindowCall
-from nabla.cached import cached_property
 
 JoinKind = Literal["inner", "left", "right", "full", "semi", "anti"]
 

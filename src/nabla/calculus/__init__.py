@@ -1,0 +1,1 @@
+"""How a change moves through a query: a law an operator."""

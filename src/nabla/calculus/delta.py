@@ -13,6 +13,7 @@ from dataclasses import replace
 from nabla.algebra.clock import CLOCK, before, reads_clock
 from nabla.algebra.expressions import Column, Named
 from nabla.algebra.nodes import Aggregate, At, Filter, Negate, Node, Project, Scan, UnionAll, Weigh
+from nabla.algebra.traverse import relations
 from nabla.calculus.laws import derive
 
 Contents = Callable[[At], Node]
@@ -64,12 +65,6 @@ class Derivation:
         rows = self.contents[scan.table](at)
         by_field = {c.name: c for c in rows.columns}
         return Project(rows, tuple(Named(c, by_field[f].ref) for c, f in zip(scan.output, scan.fields, strict=True)))
-
-
-def relations(q: Node) -> set[str]:
-    """The names of what a query reads that may change: tables, stages, the clock."""
-    names = {node.table for node in q.walk() if isinstance(node, Scan)}
-    return names | {CLOCK} if any(map(reads_clock, q.walk())) else names
 
 
 def add(*terms: Node | None) -> Node | None:

@@ -29,7 +29,7 @@ from nabla.algebra.nodes import (
 )
 from nabla.calculus.delta import Derivation, add, keys_of, negative, primed
 from nabla.calculus.laws import rule
-from nabla.calculus.restrict import on_columns, restrict
+from nabla.rewrite.restrict import on_columns, restrict
 
 
 def _joined(left: Node | None, right: Node | None, q: Join) -> Node | None:

@@ -37,7 +37,8 @@ from nabla.algebra.nodes import (
     Window,
 )
 from nabla.algebra.shape import shape
-from nabla.calculus.delta import Derivation, add, keys_of, negative, primed, relations
+from nabla.algebra.traverse import relations
+from nabla.calculus.delta import Derivation, add, keys_of, negative, primed
 from nabla.calculus.methods import (
     AFFECTED_GROUPS,
     AFFECTED_PARTITIONS,
@@ -48,7 +49,7 @@ from nabla.calculus.methods import (
     Method,
 )
 from nabla.calculus.partials import Maintained, Partial, count_rows, maintained
-from nabla.calculus.restrict import on_columns, restrict
+from nabla.rewrite.restrict import on_columns, restrict
 
 WEIGHT = Column("weight#", "bigint", False)
 COPIES = Column("copies#", "bigint", False)

@@ -81,13 +81,13 @@ def tpch(
     debug: DebugOption = False,
 ) -> None:
     """TPC-H queries as views: orders and their lines change, each view is refreshed, and recomputed by plain Spark."""
-    from nabla.bench import report, tpch_run
-    from nabla.bench.measure import Measurement, summarize
-    from nabla.bench.pathway_peer import Pathway
-    from nabla.bench.peers import MergePipeline, Peer
-    from nabla.bench.plot import draw_base, draw_change
-    from nabla.bench.records import Records
-    from nabla.bench.tpch import Kind
+    from nabla.dev.bench import report, tpch_run
+    from nabla.dev.bench.measure import Measurement, summarize
+    from nabla.dev.bench.pathway_peer import Pathway
+    from nabla.dev.bench.peers import MergePipeline, Peer
+    from nabla.dev.bench.plot import draw_base, draw_change
+    from nabla.dev.bench.records import Records
+    from nabla.dev.bench.tpch import Kind
     from nabla.planner.steps import Mode
 
     peers: dict[str, type[Peer]] = {"merge": MergePipeline, "pathway": Pathway}
@@ -146,10 +146,10 @@ def nested(
     maintained (mtn: all keys of the update are there; inc: none is) and recomputed (rec). The maintenance limit is the
     size at which mtn costs as much as rec.
     """
-    from nabla.bench import nested_limits, nested_run, tpch_run
-    from nabla.bench.plot import draw_limits, draw_right
-    from nabla.bench.records import Records
-    from nabla.bench.university import EXPERIMENTS
+    from nabla.dev.bench import nested_limits, nested_run, tpch_run
+    from nabla.dev.bench.plot import draw_limits, draw_right
+    from nabla.dev.bench.records import Records
+    from nabla.dev.bench.university import EXPERIMENTS
 
     names = tuple(e.name for e in EXPERIMENTS)
     wanted = names if views == "all" else _listed(views, names, "view of this benchmark")
@@ -181,9 +181,9 @@ def nested(
 @reporting
 def small(as_json: JsonOption = False, debug: DebugOption = False) -> None:
     """Fixed costs: the smallest refresh, and many small views in layers, over one Spark write of ten rows."""
-    from nabla.bench.layers import layered_views
-    from nabla.bench.smallest import smallest_refresh
-    from nabla.bench.tiny_query import tiny_query
+    from nabla.dev.bench.layers import layered_views
+    from nabla.dev.bench.smallest import smallest_refresh
+    from nabla.dev.bench.tiny_query import tiny_query
 
     with _scratch() as folder:
         tiny = tiny_query(folder)
@@ -207,7 +207,7 @@ def constraints(
     debug: DebugOption = False,
 ) -> None:
     """A foreign key and an assertion over three tables of TPC-H: checked in every transaction, and from scratch."""
-    from nabla.bench import constraints as measured
+    from nabla.dev.bench import constraints as measured
 
     with _scratch() as folder:
         found = measured.run(scale, change, rounds, data, folder, _say)
@@ -228,7 +228,7 @@ def rules(
     debug: DebugOption = False,
 ) -> None:
     """Transitive closure over a random graph, refreshed and computed from scratch by the same engine."""
-    from nabla.bench.closure import Graph, transitive_closure
+    from nabla.dev.bench.closure import Graph, transitive_closure
 
     with _scratch() as folder:
         outcome = transitive_closure(folder, Graph(nodes, edges, changed, seed), turns, _say)
@@ -244,6 +244,6 @@ def page(
     debug: DebugOption = False,
 ) -> None:
     """Write the measured parts of docs/performance.md and its figures from what docs/measurements has."""
-    from nabla.bench import page as made
+    from nabla.dev.bench import page as made
 
     made.make(docs)

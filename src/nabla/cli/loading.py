@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 
 from nabla.errors import NablaError
-from nabla.frontend.pipeline_spec import TableSource
+from nabla.frontends.pipelines.specification import TableSource
 
 if TYPE_CHECKING:
-    from nabla.lake import Lake
+    from nabla.lake.facade import Lake
 
 FORMATS = {".csv": "csv", ".json": "json", ".jsonl": "json", ".parquet": "parquet"}
 

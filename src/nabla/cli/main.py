@@ -281,7 +281,7 @@ def demo(
     debug: DebugOption = False,
 ) -> None:
     """Build a small shop, change it a few times, and time every refresh against a recompute."""
-    from nabla.demo.run import run_demo
+    from nabla.dev.demo.run import run_demo
 
     results = run_demo(lake, quiet=as_json)
     if as_json:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from nabla.errors import NablaError
 
 if TYPE_CHECKING:
-    from nabla.frontend.pipeline_spec import Mode, Spec
-    from nabla.lake import Lake
+    from nabla.frontends.pipelines.specification import Mode, Spec
+    from nabla.lake.facade import Lake
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Place:
     def open(self, *, create: bool = False) -> Lake:
         """Open the lake; without `create`, one that is not there is an error."""
         import nabla
-        from nabla.engine.session import build_session
+        from nabla.engine.spark.session import build_session
 
         if not create and not is_lake(self.lake):
             raise NablaError(
@@ -58,7 +58,7 @@ def is_lake(folder: Path) -> bool:
 
 def locate(lake: Path | None) -> Place:
     """The place that `--lake` names, or the one around the current folder."""
-    from nabla.frontend.pipeline_spec import find_spec, load_spec
+    from nabla.frontends.pipelines.specification import find_spec, load_spec
 
     folder = Path.cwd() if lake is None else lake.expanduser()
     if lake is not None and not folder.exists():

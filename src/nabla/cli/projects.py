@@ -16,13 +16,13 @@ from pyspark.sql.types import StructType
 
 from nabla.cli.loading import load_query, load_table, reads_lake
 from nabla.errors import NablaError
-from nabla.frontend.pipeline_spec import Spec
-from nabla.frontend.pipelines import Element, in_file, load_project, python_error
+from nabla.frontends.pipelines.project import Element, in_file, load_project, python_error
+from nabla.frontends.pipelines.specification import Spec
 
 if TYPE_CHECKING:
-    from nabla.lake import Lake
+    from nabla.lake.facade import Lake
+    from nabla.lake.reports import ViewReport
     from nabla.planner.steps import Mode
-    from nabla.results import ViewReport
 
 Tell = Callable[[str], None]
 

@@ -15,8 +15,8 @@ from nabla.errors import NablaError
 
 if TYPE_CHECKING:
     from nabla.cli.projects import Run
-    from nabla.planner.explain import Explanation
-    from nabla.results import LakeStatus, Status, ViewReport
+    from nabla.explain.explanation import Explanation
+    from nabla.lake.reports import LakeStatus, Status, ViewReport
     from nabla.storage.vacuum import Vacuumed
 
 # A line of the table that refreshing commands print: view, mode, reason, inserted, deleted, seconds.
@@ -38,7 +38,7 @@ def run(result: Run) -> None:
 
 
 def reports(found: Mapping[str, ViewReport]) -> None:
-    from nabla.datalog.fixpoint import summary
+    from nabla.calculus.recursion.fixpoint import summary
 
     _views([report_row(report) for report in found.values()])
     for report in found.values():

@@ -20,9 +20,9 @@ from nabla.cli.places import locate
 
 if TYPE_CHECKING:
     from nabla.errors import NablaError
-    from nabla.results import ViewReport
-    from nabla.subscriptions import ViewChange
-    from nabla.watch import Wait
+    from nabla.lake.refresh.subscriptions import ViewChange
+    from nabla.lake.refresh.watch import Wait
+    from nabla.lake.reports import ViewReport
 
 
 @reporting
@@ -47,7 +47,7 @@ def watch(
     place = locate(lake)
     printer = _Lines(limit) if not as_json else _JsonLines()
     with working("Starting Spark", as_json):
-        from nabla.watch import Watch
+        from nabla.lake.refresh.watch import Watch
 
         opened = place.open()
         for view in alert or ():

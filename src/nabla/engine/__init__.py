@@ -1,0 +1,1 @@
+"""Doing it: steps executed by Spark or by the driver, results written to files."""

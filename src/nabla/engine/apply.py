@@ -18,11 +18,11 @@ from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from nabla.algebra.expressions import quote
 from nabla.engine import types
-from nabla.engine.frames import Workspace
 from nabla.engine.results import Replacement, Rows
 from nabla.engine.sources import snapshot_frame
+from nabla.engine.spark.frames import Workspace
 from nabla.errors import NablaError
-from nabla.storage import bags, files, places, reading
+from nabla.storage import bags, files, locations, reading
 from nabla.storage.bags import N
 from nabla.storage.files import DataFile
 from nabla.storage.replace import replace_rows
@@ -184,7 +184,7 @@ def _feed_counts(feed: Sequence[DataFile], folder: str) -> Mapping[str, int]:
 
     counts = {"insert": 0, "delete": 0}
     for file in feed:
-        column = places.read_parquet(os.path.join(folder, file.path), ["_change_type"]).column(0)
+        column = locations.read_parquet(os.path.join(folder, file.path), ["_change_type"]).column(0)
         for item in column.value_counts().to_pylist():
             counts[item["values"]] += item["counts"]
     return counts

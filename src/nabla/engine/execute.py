@@ -17,26 +17,15 @@ from nabla.algebra.expressions import Column, Expr, Named
 from nabla.algebra.nodes import At, Node, Project, Scan
 from nabla.calculus.stages import ChangeTable, Stage, TopRows, stored_fields
 from nabla.engine import types
-from nabla.engine.first_rows import first_rows
-from nabla.engine.frames import Workspace, empty
-from nabla.engine.level_rounds import run_levels
-from nabla.engine.merge import finished, merged
+from nabla.engine.driver.first_rows import first_rows
+from nabla.engine.driver.merge import finished, merged
+from nabla.engine.levels import run_levels
 from nabla.engine.queries import Queries
-from nabla.engine.replacing import replaced
+from nabla.engine.replacement import replaced
 from nabla.engine.results import Result, Rows, hidden_schema
 from nabla.engine.sources import consolidated
-from nabla.planner.steps import (
-    Build,
-    Finish,
-    Iterate,
-    Produce,
-    Recompute,
-    Replace,
-    Settle,
-    Step,
-    Touch,
-    side_by_side,
-)
+from nabla.engine.spark.frames import Workspace, empty
+from nabla.planner.steps import Build, Finish, Iterate, Produce, Recompute, Replace, Settle, Step, Touch, side_by_side
 from nabla.storage.bags import consolidate
 
 

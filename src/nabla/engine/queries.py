@@ -20,16 +20,16 @@ from pyspark.sql.types import StructType
 from nabla.algebra.expressions import Column, quote
 from nabla.algebra.nodes import At, Node, Scan
 from nabla.algebra.sql import to_sql
-from nabla.calculus.outwards import broadcast_side
 from nabla.engine import types
-from nabla.engine.emptiness import is_nothing
-from nabla.engine.frames import Sessions, Workspace
-from nabla.engine.local import answer
-from nabla.engine.lookup import Lookup, Stored
+from nabla.engine.driver.driver_query import answer
+from nabla.engine.driver.key_lookup import Lookup, Stored
 from nabla.engine.relations import Relations
 from nabla.engine.results import Rows, fitted, hidden_schema, written
+from nabla.engine.spark.frames import Sessions, Workspace
 from nabla.planner.choose import TINY_TABLES
 from nabla.planner.steps import Plan, Size
+from nabla.rewrite.drop_empty import is_nothing
+from nabla.rewrite.join_order import broadcast_side
 from nabla.storage.bags import N, consolidate, counted
 
 _NUMBERS = count()

@@ -9,15 +9,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
+from nabla._cached import cached_property
 from nabla.algebra.clock import Moments
 from nabla.algebra.expressions import quote
 from nabla.algebra.nodes import At, Scan
-from nabla.cached import cached_property
-from nabla.engine.frames import Workspace
-from nabla.engine.lookup import MOST_VALUES, Stored
-from nabla.engine.matching import MOST_ROWS
+from nabla.engine.driver.key_lookup import MOST_VALUES, Stored
+from nabla.engine.driver.row_search import MOST_ROWS
 from nabla.engine.sources import change_frame, inserted_frame, past_frame, snapshot_frame
-from nabla.storage import places, reading
+from nabla.engine.spark.frames import Workspace
+from nabla.storage import locations, reading
 from nabla.storage.bags import N, consolidate
 from nabla.storage.changes import Change, between, key_columns, signed
 from nabla.storage.files import DataFile
@@ -54,7 +54,7 @@ class Source:
         """Whether the old version cannot be read: others may have vacuumed what views still refer to. Its rows are then
         those of the new version less the change, which is the post-update form of the papers."""
         here = {file.path for file in self.after.files}
-        return any(f.path not in here and not places.exists(self.before.path(f)) for f in self.before.files)
+        return any(f.path not in here and not locations.exists(self.before.path(f)) for f in self.before.files)
 
     @cached_property
     def after(self) -> Snapshot:

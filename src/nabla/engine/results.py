@@ -10,11 +10,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
 
 from nabla.algebra.expressions import Column, quote
+from nabla.calculus.recursion.fixpoint import Round
 from nabla.calculus.stages import stored_fields
-from nabla.datalog.fixpoint import Round
 from nabla.engine import types
-from nabla.engine.frames import Workspace, read_parquet
-from nabla.storage import places
+from nabla.engine.spark.frames import Workspace, read_parquet
+from nabla.storage import locations
 
 MOST_BYTES = 64 << 20
 """Rows that take more are not fetched."""
@@ -38,16 +38,16 @@ class Rows:
     def count(self) -> int:
         if self.table is not None:
             return int(self.table.num_rows)
-        return sum(places.parquet_footer(p).num_rows for p in self.files())
+        return sum(locations.parquet_footer(p).num_rows for p in self.files())
 
     def files(self) -> list[str]:
-        return places.parquet_files(self.folder or "")
+        return locations.parquet_files(self.folder or "")
 
     def fetched(self, most: int) -> Rows:
         """The same rows, on the driver if they are no more than that, and plain."""
         if self.table is not None or types.has_nested(self.schema):
             return self
-        footers = [places.parquet_footer(path) for path in self.files()]
+        footers = [locations.parquet_footer(path) for path in self.files()]
         size = sum(f.row_group(i).total_byte_size for f in footers for i in range(f.num_row_groups))
         few = sum(f.num_rows for f in footers) <= most and size <= MOST_BYTES
         return Rows(self.schema, table=self.read()) if few else self
@@ -56,7 +56,7 @@ class Rows:
         """The rows on the driver, wherever they are."""
         if self.table is not None:
             return self.table
-        pieces = [types.conform(places.read_parquet(path), self.schema) for path in self.files()]
+        pieces = [types.conform(locations.read_parquet(path), self.schema) for path in self.files()]
         return pa.concat_tables([types.arrow_schema(self.schema).empty_table(), *pieces])
 
     def frame(self, workspace: Workspace) -> DataFrame:

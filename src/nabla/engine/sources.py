@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 
 from nabla.algebra.expressions import quote
 from nabla.engine import types
-from nabla.engine.frames import Workspace, empty, plain, read_parquet
+from nabla.engine.spark.frames import Workspace, empty, plain, read_parquet
 from nabla.storage import reading
 from nabla.storage.bags import N
 from nabla.storage.changes import CHANGE_TYPE, GAINED, Change

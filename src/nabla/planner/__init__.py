@@ -1,0 +1,1 @@
+"""Skip, maintain or recompute: steps as data, chosen by cost."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nabla.calculus.stages import Staged
+from nabla.planner.delta_steps import maintenance, rebuilding
 from nabla.planner.estimates import full_cost, incremental_cost
 from nabla.planner.facts import ViewFacts, names_in_words
-from nabla.planner.maintain import maintenance, rebuilding
 from nabla.planner.steps import Estimate, Mode, Plan, Size
 
 MARGIN = 1.25

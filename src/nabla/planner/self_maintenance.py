@@ -15,9 +15,9 @@ from typing import Literal
 from nabla.algebra.clock import reads_clock
 from nabla.algebra.expressions import Column
 from nabla.algebra.nodes import At, Filter, Join, Node, Project, Recursion, Scan
-from nabla.algebra.pretty import tree
+from nabla.algebra.notation.tree import tree
 from nabla.calculus.stages import Staged
-from nabla.planner.maintain import maintenance
+from nabla.planner.delta_steps import maintenance
 from nabla.planner.steps import Finish, Iterate, Replace, Settle, Step
 
 Kind = Literal["projection", "semijoin", "whole"]

@@ -8,7 +8,7 @@ from typing import Literal
 
 from nabla.algebra.expressions import Expr
 from nabla.algebra.nodes import Node
-from nabla.calculus.delta import relations
+from nabla.algebra.traverse import relations
 from nabla.calculus.stages import Levels, Stage
 
 Mode = Literal["auto", "incremental", "strict", "full"]

@@ -1,0 +1,1 @@
+"""Delta tables and the lake's log."""

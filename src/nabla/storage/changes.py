@@ -18,9 +18,9 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nabla.cached import cached_property
+from nabla._cached import cached_property
 from nabla.errors import NablaError
-from nabla.storage import bags, files, places, reading, schemas
+from nabla.storage import bags, files, locations, reading, schemas
 from nabla.storage.deltalog import CaptureFile
 from nabla.storage.files import DataFile
 from nabla.storage.table import Snapshot, StoredTable, gone
@@ -166,7 +166,7 @@ def read_recorded(snapshot: Snapshot, file: ChangeFile, columns: list[str] | Non
     schema = snapshot.schema.append(pa.field(bags.N, pa.int64()))
     if columns is not None:
         schema = pa.schema([schema.field(name) for name in columns])
-    with places.parquet_file(os.path.join(snapshot.folder, file.path)) as parquet:
+    with locations.parquet_file(os.path.join(snapshot.folder, file.path)) as parquet:
         return reading.conform(parquet.read(columns=schema.names), schema)
 
 
@@ -195,7 +195,7 @@ def _by_commit(table: StoredTable, before: Snapshot, after: Snapshot) -> Change 
 
 
 def _present(table: StoredTable, files: Iterable[ChangeFile | DataFile | CaptureFile]) -> bool:
-    return all(places.exists(os.path.join(table.folder, file.path)) for file in files)
+    return all(locations.exists(os.path.join(table.folder, file.path)) for file in files)
 
 
 def _understood(snapshot: Snapshot) -> bool:
@@ -208,7 +208,7 @@ def _captured(snapshot: Snapshot, file: CaptureFile) -> DataFile:
     logical = {stored: name for name, stored in snapshot.stored.items()}
     texts = {logical.get(stored, stored): pa.scalar(text, pa.string()) for stored, text in file.partition.items()}
     partition = {name: text.cast(snapshot.schema.field(name).type).as_py() for name, text in texts.items()}
-    rows = places.parquet_footer(os.path.join(snapshot.folder, file.path)).num_rows
+    rows = locations.parquet_footer(os.path.join(snapshot.folder, file.path)).num_rows
     return DataFile(file.path, rows, file.bytes, partition=partition)
 
 

@@ -15,8 +15,8 @@ from typing import Any
 from urllib.parse import unquote
 
 from nabla.errors import NablaError
-from nabla.storage import places
-from nabla.storage.places import Place
+from nabla.storage import locations
+from nabla.storage.locations import Place
 
 SECTION = "nabla"
 """The key of a commit's metadata under which Nabla's own are kept."""
@@ -70,9 +70,9 @@ def read_commit(folder: Place, version: int) -> Commit | None:
     """What the commit of a version says, or None where its file is gone (the log was cleaned up)."""
     try:
         path = _commit_path(folder, version)
-        with places.open_text(path) as lines:
+        with locations.open_text(path) as lines:
             actions = [json.loads(line) for line in lines if line.strip()]
-        written = places.modified(path)
+        written = locations.modified(path)
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
@@ -99,7 +99,7 @@ def _captured(action: Mapping[str, Any]) -> CaptureFile:
 def read_metadata(folder: Place, version: int) -> Mapping[str, Any]:
     """Nabla's section of a version's commit metadata; empty where there is none. Does not read the actions."""
     try:
-        with places.open_text(_commit_path(folder, version)) as lines:
+        with locations.open_text(_commit_path(folder, version)) as lines:
             for line in lines:
                 if line.startswith('{"commitInfo"'):
                     return json.loads(line)["commitInfo"].get(SECTION) or {}
@@ -155,12 +155,12 @@ def _commit_path(folder: Place, version: int) -> str:
 
 
 def _exists(folder: Place, version: int) -> bool:
-    return places.exists(_commit_path(folder, version))
+    return locations.exists(_commit_path(folder, version))
 
 
 def _listed(folder: Place) -> list[tuple[int, str]]:
     try:
-        names = places.names(os.path.join(folder, "_delta_log"))
+        names = locations.names(os.path.join(folder, "_delta_log"))
     except (FileNotFoundError, NotADirectoryError):
         return []
     found = (_NAME.fullmatch(name) for name in names)

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as types
 
-from nabla.storage import faults, places, statistics
-from nabla.storage.places import Place
+from nabla.storage import faults, locations, statistics
+from nabla.storage.locations import Place
 from nabla.storage.statistics import Statistics, Value
 
 TARGET_ROWS = 131_072
@@ -78,7 +78,7 @@ def write(folder: Place, table: pa.Table, *, rows: int = TARGET_ROWS, below: str
 
     An empty table gives no file. The files belong to nothing until they are committed.
     """
-    places.make_folder(os.path.join(folder, below))
+    locations.make_folder(os.path.join(folder, below))
     pieces = list(_pieces(table, rows))
     if len(pieces) <= 1:
         return tuple(_write_one(folder, piece, below) for piece in pieces)
@@ -98,9 +98,9 @@ def target_rows(total: int) -> int:
 def describe(folder: Place, path: str) -> DataFile:
     """What the footer of an existing Parquet file says; `path` is relative to `folder`."""
     whole = os.path.join(folder, path)
-    footer = places.parquet_footer(whole)
+    footer = locations.parquet_footer(whole)
     known = statistics.from_footer(footer)
-    return DataFile(path, footer.num_rows, places.size(whole), known.minimum, known.maximum, known.nulls)
+    return DataFile(path, footer.num_rows, locations.size(whole), known.minimum, known.maximum, known.nulls)
 
 
 def adopt(staging: Place, folder: Place, *, below: str = "") -> tuple[DataFile, ...]:
@@ -108,21 +108,21 @@ def adopt(staging: Place, folder: Place, *, below: str = "") -> tuple[DataFile, 
 
     Files without rows stay behind. Both folders must be on one file system.
     """
-    places.make_folder(os.path.join(folder, below))
+    locations.make_folder(os.path.join(folder, below))
     taken: list[DataFile] = []
-    for written in places.parquet_files(staging):
+    for written in locations.parquet_files(staging):
         faults.point("files.adopt")
-        if places.parquet_footer(written).num_rows == 0:
+        if locations.parquet_footer(written).num_rows == 0:
             continue
         path = os.path.join(below, f"{uuid.uuid4().hex}.parquet")
-        places.move(written, os.path.join(folder, path))
+        locations.move(written, os.path.join(folder, path))
         taken.append(describe(folder, path))
     return tuple(taken)
 
 
 def read_folder(staging: Place, columns: list[str] | None = None) -> pa.Table:
     """All rows of the Parquet files that Spark wrote into a folder."""
-    return pa.concat_tables([places.read_parquet(path, columns) for path in places.parquet_files(staging)])
+    return pa.concat_tables([locations.read_parquet(path, columns) for path in locations.parquet_files(staging)])
 
 
 def _pieces(table: pa.Table, rows: int) -> Iterator[pa.Table]:
@@ -137,7 +137,7 @@ def _write_one(folder: Place, table: pa.Table, below: str) -> DataFile:
     path = os.path.join(below, f"{uuid.uuid4().hex}.parquet")
     faults.point("files.write")
     # Dictionaries cost five times the writing, and pay for repeated texts only.
-    places.write_parquet(
+    locations.write_parquet(
         table,
         os.path.join(folder, path),
         compression="snappy",

@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 import pyarrow.ipc as ipc
 import pyarrow.types as kinds
 
-from nabla.storage import bags, places, reading
+from nabla.storage import bags, locations, reading
 from nabla.storage.changes import Change, between
 from nabla.storage.table import Snapshot, StoredTable
 
@@ -110,7 +110,7 @@ class KeyCounts:
 def _added(difference: Difference, change: Change, column: str) -> Difference:
     summed, added = dict(difference.counts), difference.rows
     for file in change.recorded:
-        rows = places.read_parquet(os.path.join(change.new.folder, file.path), [column, bags.N])
+        rows = locations.read_parquet(os.path.join(change.new.folder, file.path), [column, bags.N])
         added += rows.num_rows
         for key, n in zip(whole(rows.column(0)).to_pylist(), rows.column(1).to_pylist(), strict=True):
             summed[key] = summed.get(key, 0) + n
@@ -119,7 +119,7 @@ def _added(difference: Difference, change: Change, column: str) -> Difference:
 
 def key_counts(table: StoredTable, column: str, version: int) -> KeyCounts | None:
     """The counts from which those of a version follow, if any were made."""
-    usable = [v for v in _versions(table, column) if v <= version] if not places.is_url(table.folder) else []
+    usable = [v for v in _versions(table, column) if v <= version] if not locations.is_url(table.folder) else []
     return _load(table.folder, column, max(usable)) if usable else None
 
 
@@ -128,7 +128,7 @@ def make_key_counts(table: StoredTable, column: str, snapshot: Snapshot) -> None
 
     Counts are mapped into memory, which takes a file of this machine. They only help: without them, rows are looked up.
     """
-    if places.is_url(table.folder):
+    if locations.is_url(table.folder):
         return
     with _MAKING, suppress(OSError):
         if snapshot.version not in _versions(table, column):

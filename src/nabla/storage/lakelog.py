@@ -21,11 +21,11 @@ import pyarrow as pa
 from deltalake import Schema
 
 from nabla.errors import Conflict, NablaError
-from nabla.storage import deltalog, faults, files, places, reading
+from nabla.storage import deltalog, faults, files, locations, reading
 from nabla.storage.catalog import FORMAT, SCHEMA, Entry, LakeState, Part, Pending, from_table, to_table
 from nabla.storage.deltalog import corrupt, no_version
-from nabla.storage.places import Place
-from nabla.storage.prepared import PreparedTable
+from nabla.storage.locations import Place
+from nabla.storage.pending_table import PreparedTable
 from nabla.storage.table import StoredTable
 
 Reads = Callable[[LakeState], Collection[str]]
@@ -52,7 +52,7 @@ class LakeLog:
 
     def __init__(self, path: Place) -> None:
         """Use `open` or `create`."""
-        self.path = places.named(path)
+        self.path = locations.named(path)
         self._log = StoredTable(os.path.join(self.path, LOG))
         self._lock = threading.RLock()
         self._state: LakeState | None = None
@@ -70,15 +70,15 @@ class LakeLog:
         log = cls(path)
         if not cls.exists(path):
             _check_vacant(log.path)
-            places.make_folder(os.path.join(log.path, TABLES))
-            places.make_folder(os.path.join(log.path, STAGING))
+            locations.make_folder(os.path.join(log.path, TABLES))
+            locations.make_folder(os.path.join(log.path, STAGING))
             file = _write_catalog(log._log.folder, {})
             schema_json = Schema.from_arrow(SCHEMA).to_json()
             faults.point("lake.create")
             try:
                 StoredTable.create(log._log.folder, schema_json, [file], _metadata("create", _new_transaction(), {}))
             except Conflict:
-                places.remove(os.path.join(log._log.folder, file.path))
+                locations.remove(os.path.join(log._log.folder, file.path))
         return cls.open(path)
 
     @classmethod
@@ -149,7 +149,7 @@ class LakeLog:
     def folder(self, part: Part | str) -> str:
         """The absolute path of a part."""
         path = part if isinstance(part, str) else part.path
-        return path if places.is_absolute(path) else os.path.join(self.path, path)
+        return path if locations.is_absolute(path) else os.path.join(self.path, path)
 
     def table(self, part: Part | str) -> StoredTable:
         """The Delta table of a part, the same object every time; with what is promised but not made yet, if anything is."""
@@ -177,8 +177,8 @@ class LakeLog:
         _check_format(commit.metadata.get("format"), self.path)
         path = os.path.join(self._log.folder, commit.adds[0])
         try:
-            table = places.read_parquet(path)
-            file = files.DataFile(commit.adds[0], table.num_rows, places.size(path))
+            table = locations.read_parquet(path)
+            file = files.DataFile(commit.adds[0], table.num_rows, locations.size(path))
             return LakeState(version, from_table(reading.conform(table, SCHEMA), self.path), file)
         except FileNotFoundError as error:
             if version < latest:
@@ -194,7 +194,7 @@ class LakeLog:
         try:
             version = self._log.commit([file], [base.file], metadata, base.version)
         except Conflict:
-            places.remove(os.path.join(self._log.folder, file.path))
+            locations.remove(os.path.join(self._log.folder, file.path))
             raise
         faults.point("lake.committed")
         return self._settle(LakeState(version, entries, file))
@@ -219,7 +219,7 @@ class LakeLog:
 
     def _is_away(self, part: Part) -> bool:
         """Whether a promise cannot be kept now."""
-        return part.pending is not None and not places.is_folder(self.folder(part))
+        return part.pending is not None and not locations.is_folder(self.folder(part))
 
     def _keep_promise(self, part: Part, pending: Pending, lake_version: int) -> None:
         table = self.table(part.path)
@@ -243,17 +243,17 @@ class LakeLog:
                 if part.pending is not None and latest != part.version - 1:
                     raise _foreign_write(folder, latest)
                 for file in part.pending.adds if part.pending else ():
-                    if not places.exists(os.path.join(folder, file.path)):
+                    if not locations.exists(os.path.join(folder, file.path)):
                         raise _vacuumed_too_early(folder, file.path)
 
 
 def _write_catalog(folder: str, entries: Mapping[str, Entry]) -> files.DataFile:
     path = f"{uuid.uuid4().hex}.parquet"
-    places.make_folder(folder)
+    locations.make_folder(folder)
     table = to_table(entries)
     whole = os.path.join(folder, path)
-    places.write_parquet(table, whole, compression="zstd", use_dictionary=False, write_statistics=False)
-    return files.DataFile(path, table.num_rows, places.size(whole))
+    locations.write_parquet(table, whole, compression="zstd", use_dictionary=False, write_statistics=False)
+    return files.DataFile(path, table.num_rows, locations.size(whole))
 
 
 def _metadata(operation: str, transaction: str, objects: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -271,12 +271,12 @@ def _new_transaction() -> str:
 
 
 def _check_vacant(path: str) -> None:
-    if not places.exists(path):
+    if not locations.exists(path):
         return
     tables = os.path.join(path, TABLES)
-    if not places.is_folder(path) or set(places.names(path)) - {"_nabla", TABLES}:
+    if not locations.is_folder(path) or set(locations.names(path)) - {"_nabla", TABLES}:
         raise _not_a_lake(path)
-    if places.exists(tables) and places.names(tables):
+    if locations.exists(tables) and locations.names(tables):
         raise _not_a_lake(path)  # a lake that died at birth has no tables
 
 
@@ -299,7 +299,7 @@ def _check_unchanged(expected: LakeState, base: LakeState, names: Collection[str
 def _not_a_lake(path: str) -> NablaError:
     return NablaError(
         "NABLA_NOT_A_LAKE",
-        "this folder is not a Nabla lake" if places.exists(path) else "there is no such folder",
+        "this folder is not a Nabla lake" if locations.exists(path) else "there is no such folder",
         place=path,
         remedy="Choose a new or empty folder.",
     )

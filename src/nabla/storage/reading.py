@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from nabla.storage import kept, places
+from nabla.storage import column_cache, locations
 from nabla.storage.files import DataFile
 from nabla.storage.table import Snapshot
 
@@ -15,7 +15,7 @@ from nabla.storage.table import Snapshot
 def read_file(snapshot: Snapshot, file: DataFile, columns: Sequence[str] | None = None) -> pa.Table:
     """The rows of one file, with the table's types; a column that the file is older than is NULL."""
     wanted = snapshot.schema if columns is None else pa.schema([snapshot.schema.field(name) for name in columns])
-    with places.parquet_file(snapshot.path(file)) as parquet:
+    with locations.parquet_file(snapshot.path(file)) as parquet:
         present = set(parquet.schema_arrow.names)
         stored = [name for name in (snapshot.stored[field.name] for field in wanted) if name in present]
         held = parquet.read(columns=stored)
@@ -27,15 +27,15 @@ def read_file(snapshot: Snapshot, file: DataFile, columns: Sequence[str] | None 
 
 def looked_up(snapshot: Snapshot, file: DataFile, columns: Sequence[str]) -> pa.Table:
     """The same for a table that is looked up: what is read of it is at hand the next time, unless it is a large one."""
-    if snapshot.rows > kept.LARGEST_TABLE:
+    if snapshot.rows > column_cache.LARGEST_TABLE:
         return read_file(snapshot, file, columns)
     keys = {name: (snapshot.path(file), name, snapshot.schema.field(name).type) for name in columns}
-    found = {name: column for name, key in keys.items() if (column := kept.KEPT.get(key)) is not None}
+    found = {name: column for name, key in keys.items() if (column := column_cache.KEPT.get(key)) is not None}
     missing = [name for name in columns if name not in found]
     if missing:
         whole = read_file(snapshot, replace(file, keep=None), missing)
         for name, column in zip(missing, whole.columns, strict=True):
-            kept.KEPT.put(keys[name], column)
+            column_cache.KEPT.put(keys[name], column)
             found[name] = column
     table = pa.table([found[name] for name in columns], names=list(columns))
     return table if file.keep is None else table.filter(file.keep)

@@ -17,11 +17,11 @@ from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
 from deltalake.exceptions import CommitFailedError, DeltaError, DeltaProtocolError
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 
-from nabla.cached import cached_property
+from nabla._cached import cached_property
 from nabla.errors import Conflict, NablaError
-from nabla.storage import deltalog, places, schemas, statistics
+from nabla.storage import deltalog, locations, schemas, statistics
 from nabla.storage.files import DataFile
-from nabla.storage.places import Place
+from nabla.storage.locations import Place
 
 _CACHED = 8
 _TRUE = pa.scalar(True, pa.bool_())
@@ -63,7 +63,7 @@ class Snapshot:
 
     def path(self, file: DataFile) -> str:
         """The absolute path of a file."""
-        return file.path if places.is_absolute(file.path) else os.path.join(self.folder, file.path)
+        return file.path if locations.is_absolute(file.path) else os.path.join(self.folder, file.path)
 
     @property
     def rows(self) -> int:
@@ -79,7 +79,7 @@ class StoredTable:
 
     def __init__(self, folder: Place) -> None:
         """Looks at nothing yet. NABLA_PATH for a folder that cannot hold a table whatever is in it."""
-        self.folder = places.named(folder)
+        self.folder = locations.named(folder)
         if re.search("%[0-9A-Fa-f]{2}", self.folder):  # deltalake writes such a path, and then reads another one
             raise NablaError("NABLA_PATH", "a folder's name contains a % code", place=self.folder, remedy="Rename it.")
         self._lock = threading.RLock()
@@ -99,7 +99,7 @@ class StoredTable:
         """Make a table, with files that are already in its folder as its version 0. Conflict where there is one."""
         table = cls(folder)
         schema = schemas.storable(schema_json)
-        places.make_folder(table.folder)
+        locations.make_folder(table.folder)
         try:
             create_table_with_add_actions(
                 table.folder,
@@ -267,7 +267,7 @@ def _files(folder: str, handle: DeltaTable, schema: pa.Schema, logical: Mapping[
     for i, (encoded, size, rows) in enumerate(zip(*columns, strict=True)):
         path = deltalog.decoded(encoded)
         if rows is None:  # a writer that records no statistics
-            rows = places.parquet_footer(os.path.join(folder, path)).num_rows
+            rows = locations.parquet_footer(os.path.join(folder, path)).num_rows
         keep = _filled(hidden.get(path), rows)
         files.append(
             DataFile(
@@ -301,7 +301,7 @@ def _filled(keep: pa.BooleanArray | None, rows: int) -> pa.BooleanArray | None:
 
 
 def _check_files(snapshot: Snapshot, *, newest: bool) -> None:
-    missing = next((path for path in snapshot.paths if not places.exists(path)), None)
+    missing = next((path for path in snapshot.paths if not locations.exists(path)), None)
     if missing is not None:
         raise _missing(snapshot.folder, snapshot.version, missing, newest=newest)
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from nabla.errors import NablaError
-from nabla.storage import deltalog, faults, key_counts, places
+from nabla.storage import deltalog, faults, key_counts, locations
 from nabla.storage.catalog import LakeState
 from nabla.storage.changes import KEY
 from nabla.storage.lakelog import LOG, STAGING, TABLES, LakeLog
@@ -57,14 +57,14 @@ def _owned(lake: LakeLog, state: LakeState) -> dict[str, int]:
     """The tables that the lake made, by path, with their current versions."""
     home = os.path.join(lake.path, TABLES) + os.sep
     parts = (part for entry in state.entries.values() for part in entry.parts.values())
-    return {p.path: p.version for p in parts if not places.is_absolute(p.path) and lake.folder(p).startswith(home)}
+    return {p.path: p.version for p in parts if not locations.is_absolute(p.path) and lake.folder(p).startswith(home)}
 
 
 def _unneeded_files(table: StoredTable, oldest: int, cutoff: float) -> Iterator[str]:
     """The old files of a table that no version from `oldest` on has, nor any that was current after the cutoff."""
     oldest = min(oldest, _version_at(table, cutoff))
     needed = _needed(table, oldest)
-    for folder, subfolders, names in places.tree(table.folder):
+    for folder, subfolders, names in locations.tree(table.folder):
         if folder == table.folder:
             subfolders[:] = [name for name in subfolders if name not in ("_delta_log", key_counts.FOLDER)]
         for name in names:
@@ -117,9 +117,9 @@ def _unused_folders(lake: LakeLog, used: set[str], cutoff: float) -> Iterator[st
     """Folders of objects that were dropped or never committed, and staging folders that nobody works in."""
     for home, ours in ((TABLES, r".+-[0-9a-f]{8}"), (STAGING, r"[0-9a-f]{32}")):
         folder = os.path.join(lake.path, home)
-        for name in sorted(places.names(folder)) if places.is_folder(folder) else ():
+        for name in sorted(locations.names(folder)) if locations.is_folder(folder) else ():
             path = os.path.join(folder, name)
-            if not re.fullmatch(ours, name) or places.is_link(path) or not places.is_folder(path):
+            if not re.fullmatch(ours, name) or locations.is_link(path) or not locations.is_folder(path):
                 continue
             if not _in_use(path, used) and max(map(_modified, _tree(path))) < cutoff:
                 yield path
@@ -132,26 +132,26 @@ def _in_use(path: str, used: set[str]) -> bool:
 
 
 def _tree(path: str) -> Iterator[str]:
-    for folder, _, names in places.tree(path):
+    for folder, _, names in locations.tree(path):
         yield folder
         yield from (os.path.join(folder, name) for name in names)
 
 
 def _size(path: str) -> int:
-    files = [path] if places.is_file(path) else [name for name in _tree(path) if places.is_file(name)]
-    return sum(map(places.size, files))
+    files = [path] if locations.is_file(path) else [name for name in _tree(path) if locations.is_file(name)]
+    return sum(map(locations.size, files))
 
 
 def _modified(path: str) -> float:
     try:
-        return places.modified(path)
+        return locations.modified(path)
     except FileNotFoundError:
         return 0.0  # somebody else vacuums, too
 
 
 def _delete(path: str) -> None:
-    if places.is_folder(path) and not places.is_link(path):
-        places.remove_folder(path)
+    if locations.is_folder(path) and not locations.is_link(path):
+        locations.remove_folder(path)
     else:
         with contextlib.suppress(FileNotFoundError):
-            places.remove(path)
+            locations.remove(path)

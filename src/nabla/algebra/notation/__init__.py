@@ -1,0 +1,1 @@
+"""The algebra in the signs of the papers, for people."""

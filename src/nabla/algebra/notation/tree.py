@@ -1,0 +1,105 @@
+"""The algebra for people: an indented tree, and the notation of the papers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from nabla.algebra.expressions import Column, Expr
+from nabla.algebra.nodes import (
+    Aggregate,
+    Consolidate,
+    Constant,
+    Distinct,
+    ExceptAll,
+    Filter,
+    Generate,
+    IntersectAll,
+    Join,
+    Negate,
+    Node,
+    Opaque,
+    Project,
+    Recursion,
+    Scan,
+    TopK,
+    UnionAll,
+    Unweigh,
+    Weigh,
+    Window,
+)
+from nabla.algebra.notation.formula import JOIN_SIGNS, Writer, scan_text
+from nabla.algebra.notation.lines import Page
+
+
+def _labels(columns: tuple[Column, ...]) -> str:
+    return ", ".join(c.label for c in columns)
+
+
+def _projected(w: Writer, node: Project) -> str:
+    values = [(w.words(o.expr.sql), o.column.label) for o in node.outputs]
+    return ", ".join(name if value.rpartition(".")[2] == name else f"{value} → {name}" for value, name in values)
+
+
+def _aggregated(w: Writer, node: Aggregate) -> str:
+    keys = ", ".join(node.column(k).label for k in node.keys)
+    calls = ", ".join(f"{w.words(c.sql)} → {c.column.label}" for c in node.calls)
+    return "; ".join(part for part in (f"by {keys}" if keys else "", calls) if part)
+
+
+def _top(w: Writer, node: TopK) -> str:
+    most = f"top {node.limit}" if node.limit is not None else "all"
+    after = f" after {node.offset}" if node.offset else ""
+    return f"{most}{after} by {', '.join(w.words(o.sql) for o in node.order) or 'nothing'}"
+
+
+def _conditions(w: Writer, conjuncts: tuple[Expr, ...]) -> str:
+    return " and ".join(w.conditions(conjuncts))
+
+
+_HEADS: dict[type, Callable[..., str]] = {
+    Scan: lambda w, n: f"scan {scan_text(w.table(n), n.at)} ({_labels(n.output)})",
+    Constant: lambda w, n: f"{len(n.rows)} constant rows ({_labels(n.output)})",
+    Filter: lambda w, n: f"filter {_conditions(w, n.conjuncts)}",
+    Project: lambda w, n: f"project {_projected(w, n)}",
+    Join: lambda w, n: f"{n.kind} join {JOIN_SIGNS[n.kind]} {_conditions(w, n.on) or 'all pairs'}",
+    UnionAll: lambda w, n: "union all",
+    Negate: lambda w, n: "negate",
+    Weigh: lambda w, n: f"weigh as {n.weight.label}",
+    Unweigh: lambda w, n: f"unweigh {n.weight}",
+    Consolidate: lambda w, n: "consolidate",
+    Distinct: lambda w, n: "distinct",
+    Aggregate: lambda w, n: f"aggregate {_aggregated(w, n)}",
+    Window: lambda w, n: f"window {', '.join(w.words(c.over(n.partition)) for c in n.calls)}",
+    TopK: _top,
+    ExceptAll: lambda w, n: "except all",
+    IntersectAll: lambda w, n: "intersect all",
+    Generate: lambda w, n: f"generate {w.words(n.generator.sql)} → {_labels(n.output)}",
+    Recursion: lambda w, n: f"recursion {n.table}, level by level ({_labels(n.output)})",
+    Opaque: lambda w, n: f"query {n.sql}",
+}
+
+
+def head(writer: Writer, node: Node) -> str:
+    """One line for one node of the writer's tree."""
+    return _HEADS[type(node)](writer, node)
+
+
+def tree(root: Node, remark: Callable[[Node], str] = lambda node: "") -> str:
+    """The plan as an indented tree; `remark` may add something to a line."""
+    writer = Writer(root)
+    lines: list[str] = []
+
+    def visit(node: Node, indent: str, branch: str) -> None:
+        note = remark(node)
+        lines.append(f"{indent}{branch}{head(writer, node)}{'   ' + note if note else ''}")
+        below = indent + ("" if not branch else "│  " if branch == "├─ " else "   ")
+        for i, part in enumerate(node.inputs):
+            visit(part, below, "└─ " if i == len(node.inputs) - 1 else "├─ ")
+
+    visit(root, "", "")
+    return "\n".join(lines)
+
+
+def notation(node: Node) -> str:
+    """One line in the notation of the papers; ₀ marks an old state, d a change."""
+    return Page().text(Writer(node).write(node))

@@ -1,0 +1,48 @@
+"""Spark SQL expressions evaluated in plain Python, for the interpreter and its tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from nabla.algebra.reference.evaluator import lambdas as _lambdas  # noqa: F401  (registers its forms)
+from nabla.algebra.reference.evaluator import logic as _logic  # noqa: F401  (registers its forms)
+from nabla.algebra.reference.evaluator.calls import compile_aggregate
+from nabla.algebra.reference.evaluator.compiler import compile_expression
+from nabla.algebra.reference.evaluator.generators import compile_generator
+from nabla.algebra.reference.evaluator.terms import Layout, Slot, Term
+from nabla.algebra.reference.evaluator.types import UNKNOWN, SqlType, parse_type
+from nabla.algebra.reference.evaluator.values import NAN, CannotEvaluate, Row, SparkWouldFail, Struct, Value, row_key
+from nabla.algebra.reference.evaluator.windows import compile_window, sorted_places
+
+__all__ = [
+    "NAN",
+    "CannotEvaluate",
+    "Layout",
+    "Row",
+    "Slot",
+    "SparkWouldFail",
+    "SqlType",
+    "Struct",
+    "Term",
+    "Value",
+    "compile_aggregate",
+    "compile_expression",
+    "compile_generator",
+    "compile_window",
+    "evaluate_expression",
+    "named_layout",
+    "parse_type",
+    "row_key",
+    "sorted_places",
+]
+
+
+def named_layout(row: Mapping[str, Value], types: Mapping[str, str] | None = None) -> dict[str, Slot]:
+    """The layout of rows that are dicts. Types matter where they decide a value: the digits of a decimal quotient."""
+    known = types or {}
+    return {name: Slot(name, parse_type(known[name]) if name in known else UNKNOWN) for name in row}
+
+
+def evaluate_expression(text: str, row: Mapping[str, Value], types: Mapping[str, str] | None = None) -> Value:
+    """The value of Spark SQL text for a row."""
+    return compile_expression(text, named_layout(row, types)).get(row)

@@ -1,0 +1,1 @@
+"""Recursive groups evaluated and maintained, on any backend."""

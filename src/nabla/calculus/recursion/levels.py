@@ -1,0 +1,154 @@
+"""Recursion as SQL has it, level by level, on any backend.
+
+WITH RECURSIVE … UNION ALL is a bag: what a row can be derived from twice is there twice, and a level is computed from the
+one before alone. So every level is an ordinary query over the one before, and its change follows by the rules of queries:
+
+    L₀ = A          dL₀ = dA
+    Lᵢ₊₁ = Q(Lᵢ)    dLᵢ₊₁ = Q(Lᵢ)₁ − Q(Lᵢ)₀
+
+Levels are computed in order until one is empty; their changes until nothing can change any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, Protocol
+
+from nabla.algebra.nodes import At, Node, Scan
+from nabla.algebra.traverse import rewritten
+from nabla.calculus.recursion.fixpoint import Relation, Round
+from nabla.errors import NablaError
+
+
+class Bags(Protocol[Relation]):
+    """Where the queries of levels run. A relation is a bag; a change is one with negative counts, consolidated."""
+
+    def bag(self, query: Node, made: Mapping[str, Relation]) -> Relation:
+        """The rows of a query, or its change if it is signed. A scan whose table is in `made` reads that."""
+        ...
+
+    def plus(self, rows: Relation, change: Relation) -> Relation: ...
+
+    def total(self, relation: Relation) -> int:
+        """The sum of all counts."""
+        ...
+
+    def differs(self, change: Relation) -> bool:
+        """Whether there is any row."""
+        ...
+
+
+@dataclass(frozen=True)
+class LevelQueries:
+    """The queries of a recursion (see `Iterate`); `table` is the name under which they scan the level before."""
+
+    table: str
+    start: Node | None
+    from_level: Node
+    from_both: Node | None = None
+    from_tables: Node | None = None
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What Spark refuses: more levels than this, or as many rows. -1 is no limit."""
+
+    levels: int = -1
+    rows: int = -1
+
+
+class LevelLoop(Generic[Relation]):
+    def __init__(self, bags: Bags[Relation], queries: LevelQueries, limits: Limits) -> None:
+        self.bags = bags
+        self.queries = queries
+        self.limits = limits
+        self.rounds: list[Round] = []
+        self._renamed: dict[int, tuple[Node, Node]] = {}
+
+    def compute(self) -> list[Relation]:
+        """All levels, from the new state of the tables."""
+        assert self.queries.start is not None
+        levels: list[Relation] = []
+        level = self.bags.bag(self.queries.start, {})
+        rows = 0
+        while size := self.bags.total(level):
+            rows += size
+            self._check(len(levels), rows)
+            self._record("derive", len(levels), size)
+            levels.append(level)
+            level = self._bag(self.queries.from_level, {At.NEW: level})
+        return levels
+
+    def maintain(self, before: Sequence[Relation], nothing: Relation) -> list[Relation]:
+        """The change of every level up to the last that has one; `before` are the levels as they were."""
+        start = self.queries.start
+        change = nothing if start is None else self.bags.bag(start, {})
+        changes: list[Relation] = []
+        rows = 0
+        while True:
+            number = len(changes)
+            old = before[number] if number < len(before) else nothing
+            new = self.bags.plus(old, change)
+            size = self.bags.total(new)
+            rows += size
+            if size:
+                self._check(number, rows)
+            changed = self.bags.differs(change)
+            if changed:
+                self._record("change", number, self.bags.total(change))
+            changes.append(change)
+            query = self._next(changed, number < len(before))
+            if query is None:
+                self._check_rows(rows + sum(map(self.bags.total, before[number + 1 :])))
+                return changes
+            change = self._bag(query, {At.OLD: old, At.NEW: new, At.DELTA: change})
+
+    def _next(self, changed: bool, there_before: bool) -> Node | None:
+        """The query for the change of the next level; None where it, and all after it, stay as they are."""
+        if changed:
+            return self.queries.from_both or self.queries.from_level
+        return self.queries.from_tables if there_before else None
+
+    def _bag(self, query: Node, level: Mapping[At, Relation]) -> Relation:
+        made = {_name(self.queries.table, at): rows for at, rows in level.items()}
+        return self.bags.bag(self._apart(query), made)
+
+    def _apart(self, query: Node) -> Node:
+        """The query with the level before, its new state and its change under names of their own."""
+        if id(query) not in self._renamed:
+            table = self.queries.table
+
+            def change(node: Node) -> Node:
+                own = isinstance(node, Scan) and node.table == table
+                return replace(node, table=_name(table, node.at)) if own and isinstance(node, Scan) else node
+
+            self._renamed[id(query)] = (query, rewritten(query, change))
+        return self._renamed[id(query)][1]
+
+    def _record(self, phase: str, number: int, size: int) -> None:
+        self.rounds.append(Round(phase, number, {self.queries.table: size}))
+
+    def _check(self, level: int, rows: int) -> None:
+        if 0 <= self.limits.levels <= level:
+            raise _refused(f"more than {self.limits.levels} levels", "NABLA_RECURSION_LIMIT", "MAX RECURSION LEVEL n")
+        self._check_rows(rows)
+
+    def _check_rows(self, rows: int) -> None:
+        if 0 <= self.limits.rows < rows:
+            raise _refused(
+                f"more than {self.limits.rows:,} rows", "NABLA_RECURSION_LIMIT", "spark.sql.cteRecursionRowLimit"
+            )
+
+
+def _refused(what: str, code: str, setting: str) -> NablaError:
+    return NablaError(
+        code,
+        f"the recursion has {what}, which Spark refuses",
+        place="WITH RECURSIVE",
+        remedy=f"If it ends at all, raise {setting} and create the view again.",
+    )
+
+
+def _name(table: str, at: At) -> str:
+    return f"{table} {at.value}"

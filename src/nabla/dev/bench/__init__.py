@@ -1,0 +1,1 @@
+"""Benchmarks: what a refresh costs against recomputing."""

@@ -1,0 +1,172 @@
+"""Refreshing against recomputing, view by view, in one run on the same data."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import statistics
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nabla.engine.spark.metrics import Work, work_of
+from nabla.lake.facade import Lake
+from nabla.lake.reports import ViewReport
+from nabla.planner.steps import Mode
+
+BUILD = "build"
+"""What was asked for where a view was created."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One view in one round: refreshed in the mode that was `asked` for, and recomputed. `change` is in percent.
+
+    Of a view that was built, or that a peer maintained, `asked` says so.
+    """
+
+    scale: float
+    view: str
+    change: float
+    kind: str
+    asked: str
+    mode: str
+    refresh_seconds: float
+    recompute_seconds: float
+    jobs: int
+    rows_read: int
+    recompute_rows_read: int
+    bytes_read: int
+    recompute_bytes_read: int
+    bytes_written: int
+    inserted: int
+    deleted: int
+
+
+def recompute(lake: Lake, sql: str, folder: Path) -> tuple[float, Work]:
+    """Plain Spark: the query over the current tables, written as Parquet."""
+    spark = lake.spark
+    group = f"recompute-{uuid.uuid4().hex[:8]}"
+    spark.sparkContext.setJobGroup(group, "recompute")
+    begun = time.perf_counter()
+    spark.sql(sql).write.mode("overwrite").parquet(str(folder))
+    seconds = time.perf_counter() - begun
+    return seconds, work_of(spark, group)
+
+
+@dataclass(frozen=True)
+class Round:
+    """What the views are refreshed after: `change` is in percent. The second of refreshing and recomputing finds code
+    compiled and files cached; so each is the first in turns."""
+
+    scale: float
+    change: float
+    kind: str
+    refresh_first: bool = True
+
+
+Recomputed = dict[str, tuple[float, Work]]
+"""What plain Spark took, by view."""
+
+
+def measure_round(
+    lake: Lake, views: Mapping[str, str], now: Round, scratch: Path, mode: Mode, recomputed: Recomputed
+) -> Iterator[Measurement]:
+    """Every view refreshed by itself, and recomputed by plain Spark unless that was done after such a change."""
+    for name, sql in views.items():
+        if not now.refresh_first and name not in recomputed:
+            recomputed[name] = recompute(lake, sql, scratch / name)
+        report = lake.refresh(name, mode=mode)[name]
+        work = work_of(lake.spark, report.job_group)
+        if name not in recomputed:
+            recomputed[name] = recompute(lake, sql, scratch / name)
+        yield _measurement(now, mode, report, work, *recomputed[name])
+    shutil.rmtree(scratch, ignore_errors=True)
+
+
+def measure_builds(
+    lake: Lake, views: Mapping[str, str], scale: float, scratch: Path, rounds: int
+) -> Iterator[Measurement]:
+    """Every view created, and its rows written by plain Spark, in turns. Both once before, to warm up: Spark compiles a
+    query when it first runs, and Java goes on to compile what runs often."""
+    for name, sql in views.items():
+        recompute(lake, sql, scratch / name)
+        lake.create_view(name, sql)
+        for _ in range(rounds):
+            report = lake.create_view(name, sql, rebuild=True)
+            work = work_of(lake.spark, report.job_group)
+            yield _measurement(Round(scale, 0, "none"), BUILD, report, work, *recompute(lake, sql, scratch / name))
+    shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _measurement(
+    now: Round, asked: str, report: ViewReport, work: Work, recompute_seconds: float, again: Work
+) -> Measurement:
+    return Measurement(
+        scale=now.scale,
+        view=report.name,
+        change=now.change,
+        kind=now.kind,
+        asked=asked,
+        mode=report.mode,
+        refresh_seconds=report.seconds,
+        recompute_seconds=recompute_seconds,
+        jobs=work.jobs,
+        rows_read=work.rows_read + report.looked_at,
+        recompute_rows_read=again.rows_read,
+        bytes_read=work.bytes_read,
+        recompute_bytes_read=again.bytes_read,
+        bytes_written=work.bytes_written,
+        inserted=report.inserted,
+        deleted=report.deleted,
+    )
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A view over all rounds of one kind: medians, so that one disturbed round does not decide. `ratio` is what a
+    recompute takes over what the refresh took."""
+
+    view: str
+    mode: str
+    refresh_seconds: float
+    recompute_seconds: float
+    ratio: float
+    jobs: int
+    rows_read: int
+    recompute_rows_read: int
+    change: float
+    kind: str
+    asked: str
+    scale: float
+
+    @property
+    def setting(self) -> str:
+        return f"scale {self.scale:g}, {self.change:g} % {self.kind}, mode {self.asked}"
+
+
+def summarize(measurements: Sequence[Measurement]) -> list[Summary]:
+    summaries = []
+    for key in dict.fromkeys(map(_setting, measurements)):
+        mine = [m for m in measurements if _setting(m) == key]
+
+        def median(value: Callable[[Measurement], float], of: Sequence[Measurement] = mine) -> float:
+            return statistics.median(value(m) for m in of)
+
+        refresh, full = median(lambda m: m.refresh_seconds), median(lambda m: m.recompute_seconds)
+        modes = "/".join(dict.fromkeys(m.mode for m in mine))
+        rows = (int(median(lambda m: m.rows_read)), int(max(m.recompute_rows_read for m in mine)))
+        jobs = int(median(lambda m: m.jobs))
+        view, change, kind, asked, scale = key
+        summaries.append(Summary(view, modes, refresh, full, full / refresh, jobs, *rows, change, kind, asked, scale))
+    return summaries
+
+
+def _setting(m: Measurement) -> tuple[str, float, str, str, float]:
+    return (m.view, m.change, m.kind, m.asked, m.scale)
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    return math.exp(sum(math.log(v) for v in values) / len(values))

@@ -1,0 +1,155 @@
+"""Curves and maintenance limits from the measurements of nested views, beside those of the paper."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nabla.dev.bench.nested_run import Kind, Operand, Timed
+from nabla.dev.bench.section import Section
+from nabla.dev.bench.university import EXPERIMENTS, Experiment
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The size of the update, in percent, at which maintaining costs as much as recomputing; `above` if it is larger than
+    what was measured."""
+
+    percent: float
+    above: bool = False
+
+    def __str__(self) -> str:
+        return f"> {self.percent:g}" if self.above else f"{self.percent:.1f}"
+
+
+@dataclass(frozen=True)
+class Curves:
+    """All measurements of one view with updates of one operand."""
+
+    view: str
+    operand: Operand
+    timed: tuple[Timed, ...]
+    creation: float
+    """What creating the view took, in seconds."""
+
+    @property
+    def sizes(self) -> tuple[float, ...]:
+        """Those of which there is something to compare: a run may have been broken off."""
+        return tuple(size for size in sorted({t.size for t in self.timed}) if self._rounds(size))
+
+    def _rounds(self, size: float) -> set[int]:
+        """The rounds in which a view was both maintained and recomputed."""
+        maintained, recomputed = (
+            {t.round for t in self.timed if (t.kind, t.size) == (k, size)} for k in ("mtn", "rec")
+        )
+        return maintained & recomputed
+
+    def seconds(self, kind: Kind, size: float) -> float | None:
+        """The median of all rounds."""
+        found = [t.seconds for t in self.timed if t.kind == kind and t.size == size]
+        return statistics.median(found) if found else None
+
+    def curve(self, kind: Kind) -> list[tuple[float, float]]:
+        """Seconds relative to those of view creation, against the update's size."""
+        known = ((size, self.seconds(kind, size)) for size in self.sizes)
+        return [(size, seconds / self.creation) for size, seconds in known if seconds is not None]
+
+    def ratio(self, size: float) -> float:
+        """The median over rounds of what maintaining took in a round over what recomputing took in the same."""
+        return statistics.median(self._mean("mtn", size, n) / self._mean("rec", size, n) for n in self._rounds(size))
+
+    def _mean(self, kind: Kind, size: float, number: int) -> float:
+        return statistics.mean(t.seconds for t in self.timed if (t.kind, t.size, t.round) == (kind, size, number))
+
+    @property
+    def limit(self) -> Limit:
+        """Where the curves of mtn and rec cross, the sizes measured being joined by straight lines."""
+        points = [(size, self.ratio(size)) for size in self.sizes]
+        for (low, before), (high, after) in zip([(0.0, 0.0), *points], points, strict=False):
+            if after >= 1:
+                if low == 0 and len(points) > 1:
+                    # The line of the first two, prolonged: not all costs grow with the size.
+                    (low, before), (high, after) = points[:2]
+                return Limit(max(0.0, low + (high - low) * (1 - before) / (after - before)))
+        return Limit(points[-1][0], above=True)
+
+
+def curves(timed: Sequence[Timed], operand: Operand) -> dict[str, Curves]:
+    """By the name of the view; only what was measured."""
+    found = {}
+    for experiment in EXPERIMENTS:
+        own = tuple(t for t in timed if t.view == experiment.name and t.operand == operand and t.kind != "cre")
+        creations = [t.seconds for t in timed if t.view == experiment.name and t.kind == "cre"]
+        if own and creations:
+            measured = Curves(experiment.name, operand, own, statistics.median(creations))
+            if measured.sizes:
+                found[experiment.name] = measured
+    return found
+
+
+def tables(timed: Sequence[Timed]) -> str:
+    """Seconds of every curve, and the paper's tables 25 and 26 beside what was found."""
+    operands: tuple[Operand, ...] = ("left", "right")
+    pieces = [_seconds(curves(timed, operand), operand) for operand in operands]
+    left = curves(timed, "left")
+    pieces += [_limits("Table 25: maintenance limits for selection, percent", "selection", left)]
+    pieces += [_limits("Table 26: maintenance limits for join, percent", "join", left)]
+    return "\n\n".join(piece for piece in pieces if piece)
+
+
+def _seconds(found: dict[str, Curves], operand: Operand) -> str:
+    if not found:
+        return ""
+    headings = ("view", "update %", "rec s", "inc s", "mtn s", "mtn / rec")
+    kinds: tuple[Kind, ...] = ("rec", "inc", "mtn")
+    rows = [
+        (c.view, f"{size:g}", *(c.seconds(kind, size) for kind in kinds), c.ratio(size))
+        for c in found.values()
+        for size in c.sizes
+    ]
+    return Section(f"Updates of the {operand} operand, medians", headings, rows).text()
+
+
+def _limits(title: str, operator: str, found: dict[str, Curves]) -> str:
+    own = [e for e in EXPERIMENTS if e.operator == operator]
+    rows = [
+        ("paper", *(f"{e.paper:g}" for e in own)),
+        ("here", *(str(found[e.name].limit) if e.name in found else "" for e in own)),
+    ]
+    return Section(title, ("level", *map(_level, own)), rows).text()
+
+
+def limits(timed: Sequence[Timed]) -> Section:
+    """All views, the paper's limits and ours, and how maintaining compares at every size."""
+    left = curves(timed, "left")
+    sizes = sorted({size for found in left.values() for size in found.sizes})
+    rows: list[tuple[object, ...]] = []
+    for e in EXPERIMENTS:
+        if e.name in left:
+            found = left[e.name]
+            ratios = (found.ratio(size) if size in found.sizes else None for size in sizes)
+            view = f"{e.operator} on level {_level(e)}"
+            rows.append((view, f"{e.paper:g} %", f"{found.limit} %", f"{found.creation:.1f}", *ratios))
+    headings = (
+        "view",
+        "limit in the paper",
+        "limit here",
+        "creation s",
+        *(f"mtn / rec at {size:g} %" for size in sizes),
+    )
+    return Section("Maintenance limits, updates of the left operand", headings, rows)
+
+
+def _level(experiment: Experiment) -> str:
+    return " and ".join(experiment.level)
+
+
+def limits_json(timed: Sequence[Timed]) -> str:
+    left = curves(timed, "left")
+    found: dict[str, list[float | None]] = {}
+    for e in EXPERIMENTS:
+        percent = round(left[e.name].limit.percent, 1) if e.name in left else None
+        found.setdefault(e.operator, []).append(percent)
+    return json.dumps({"limits": found})

@@ -1,0 +1,142 @@
+"""Liu and Vincent's experiments: views of the university database, recomputed and maintained, against the update's size.
+
+`rec` recomputes a view: its query over the updated tables, written. `mtn` maintains it where all keys of the update are
+there, the worst case: rows of the view go and new versions of them come. `inc` maintains it where no key of the update is
+there, the best case: nothing but computing the change and adding it. The tables themselves are updated before, for all
+three alike.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import nabla
+from nabla.dev.bench.university import EXPERIMENTS, Experiment, University
+from nabla.errors import NablaError
+from nabla.lake.facade import Lake
+
+Say = Callable[[str], None]
+Operand = Literal["left", "right"]
+Kind = Literal["cre", "rec", "inc", "mtn"]
+AGAIN = "again"
+"""The view that is recomputed, so that the maintained ones are never."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What is measured. `sizes` are in percent of the rows of the updated table."""
+
+    students: int
+    sizes: tuple[float, ...] = (10, 20, 30, 40, 50)
+    experiments: tuple[Experiment, ...] = EXPERIMENTS
+    rounds: int = 3
+    operands: tuple[Operand, ...] = ("left", "right")
+    verify: bool = False
+
+
+@dataclass(frozen=True)
+class Timed:
+    """One measurement of a view after an update of `size` percent of the left or right operand."""
+
+    view: str
+    operand: Operand
+    size: float
+    round: int
+    kind: Kind
+    seconds: float
+
+
+def next_round(timed: Iterable[Timed]) -> int:
+    return max((one.round + 1 for one in timed), default=0)
+
+
+def run(workload: Workload, folder: Path, say: Say, first_round: int = 0) -> Iterator[Timed]:
+    """All measurements, as they come. A lake that is in the folder from an earlier run is used again."""
+    university = University(nabla.open(folder), workload.students)
+    _build(university, workload, say)
+    run = _Run(university, say)
+    for experiment in workload.experiments:
+        run.recompute(experiment)  # the first one is slower than all others
+        yield Timed(experiment.name, "left", 0, first_round, "cre", run.recompute(experiment))
+    for number in range(first_round, first_round + workload.rounds):
+        for size in workload.sizes:
+            if "left" in workload.operands:
+                yield from run.left(workload.experiments, size, number)
+            if "right" in workload.operands:
+                for experiment in workload.experiments:
+                    if experiment.right:
+                        yield from run.right(experiment, size, number)
+            university.lake.vacuum(older_than=datetime.timedelta(0))
+    if workload.verify:
+        university.lake.verify(*(experiment.name for experiment in workload.experiments))
+        say("verified: every view equals its query")
+
+
+def _build(university: University, workload: Workload, say: Say) -> None:
+    lake = university.lake
+    if not lake.status():
+        say(f"building the university database with {workload.students} students")
+    elif lake.status()["stud"].rows != workload.students:
+        raise NablaError(
+            "NABLA_BENCH",
+            f"the lake has {lake.status()['stud'].rows} students, not {workload.students}",
+            place=lake.path,
+            remedy="Name another folder with --lake, or remove this one.",
+        )
+    university.build({"stud", "lect"} | {experiment.right for experiment in workload.experiments if experiment.right})
+    for experiment in workload.experiments:
+        if experiment.name not in lake.status():
+            report = lake.create_view(experiment.name, experiment.view)
+            say(f"built {experiment.name} in {report.seconds:.1f} s, {report.inserted} rows")
+    lake.refresh(*(experiment.name for experiment in workload.experiments))
+
+
+@dataclass(frozen=True)
+class _Run:
+    university: University
+    say: Say
+
+    @property
+    def lake(self) -> Lake:
+        return self.university.lake
+
+    def recompute(self, experiment: Experiment) -> float:
+        seconds = self.lake.create_view(AGAIN, experiment.view, rebuild=True).seconds
+        self.lake.drop_view(AGAIN)
+        return seconds
+
+    def maintain(self, experiment: Experiment) -> float:
+        report = self.lake.refresh(experiment.name, mode="strict")[experiment.name]
+        assert report.mode == "incremental", report
+        return report.seconds
+
+    def left(self, experiments: Sequence[Experiment], size: float, number: int) -> Iterator[Timed]:
+        parts = self.university.parts("stud", size / 100)
+        for sign in ("⊕", "⊖"):
+            self.university.update("stud", parts, sign)
+            for e in experiments:
+                yield self._timed(e, "left", size, number, "mtn", self.maintain(e))
+                yield self._timed(e, "left", size, number, "rec", self.recompute(e))
+        rows = self.university.rows("stud", size / 100)
+        self.university.update("stud", rows, "⊖")
+        self.lake.refresh(*(e.name for e in experiments), mode="strict")
+        self.university.update("stud", rows, "⊕")
+        for e in experiments:
+            yield self._timed(e, "left", size, number, "inc", self.maintain(e))
+
+    def right(self, experiment: Experiment, size: float, number: int) -> Iterator[Timed]:
+        parts = self.university.parts(experiment.right, size / 100)
+        for sign in ("⊕", "⊖"):
+            self.university.update(experiment.right, parts, sign)
+            yield self._timed(experiment, "right", size, number, "mtn", self.maintain(experiment))
+        yield self._timed(experiment, "right", size, number, "rec", self.recompute(experiment))
+
+    def _timed(
+        self, experiment: Experiment, operand: Operand, size: float, number: int, kind: Kind, seconds: float
+    ) -> Timed:
+        self.say(f"{experiment.name}, {size:g} % of its {operand} operand, round {number + 1}: {kind} {seconds:.2f} s")
+        return Timed(experiment.name, operand, size, number, kind, seconds)

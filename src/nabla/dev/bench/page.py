@@ -1,0 +1,71 @@
+"""The measured parts of docs/performance.md, made from the measurements that are kept beside it.
+
+In the page a part stands between `<!-- measured: NAME -->` and `<!-- end -->`; what surrounds it is written by hand.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from nabla.dev.bench import nested_limits, report
+from nabla.dev.bench.measure import Measurement, summarize
+from nabla.dev.bench.nested_run import Timed
+from nabla.dev.bench.plot import draw_base, draw_change, draw_limits, draw_right
+from nabla.dev.bench.records import Records
+from nabla.errors import NablaError
+
+PAGE = "performance.md"
+_PART = re.compile(r"(<!-- measured: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def filled(docs: Path) -> str:
+    """The page's text with its measured parts made anew."""
+    page = (docs / PAGE).read_text(encoding="utf-8")
+    parts = _parts(docs)
+
+    def part(found: re.Match[str]) -> str:
+        if found[2] not in parts:
+            raise NablaError("NABLA_BENCH", f"nothing is measured under the name {found[2]!r}", place=str(docs / PAGE))
+        return f"{found[1]}\n{parts[found[2]]}\n\n{found[3]}"
+
+    return _PART.sub(part, page)
+
+
+def make(docs: Path) -> None:
+    """The page and its figures."""
+    (docs / PAGE).write_text(filled(docs), encoding="utf-8")
+    summaries = summarize(_tpch(docs))
+    draw_change([s for s in summaries if s.asked == "incremental"], docs / "tpch-change.svg")
+    draw_base([s for s in summaries if s.asked == "auto"], docs / "tpch-base.svg")
+    draw_limits(nested_limits.curves(_nested(docs), "left"), docs / "nested-limits.svg")
+    draw_right(nested_limits.curves(_nested(docs), "right"), docs / "nested-right.svg")
+
+
+def _parts(docs: Path) -> Mapping[str, str]:
+    tpch = _tpch(docs)
+    return {
+        "tpch-overview": report.overview(report.by_setting(tpch)).markdown(),
+        "tpch-views": _views(tpch),
+        "tpch-together": "\n\n".join(section.markdown() for section in report.together(tpch)),
+        "nested": nested_limits.limits(_nested(docs)).markdown(),
+    }
+
+
+def _views(measurements: list[Measurement]) -> str:
+    """View by view where the planner chose and a thousandth of the orders changed."""
+    shown = {
+        name: ratios
+        for name, ratios in report.by_setting(measurements).items()
+        if (ratios.worst.asked, ratios.worst.change) == ("auto", 0.1)
+    }
+    return "\n\n".join(report.views(name, ratios).markdown() for name, ratios in shown.items())
+
+
+def _tpch(docs: Path) -> list[Measurement]:
+    return Records(Measurement, docs / "measurements/tpch.jsonl").all
+
+
+def _nested(docs: Path) -> list[Timed]:
+    return Records(Timed, docs / "measurements/nested.jsonl").all

@@ -1,0 +1,188 @@
+"""What the measurements say together: ratios, the planner's choices, growth with the tables, builds, and peers."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import get_args
+
+from nabla.dev.bench.measure import BUILD, Measurement, Summary, geometric_mean, summarize
+from nabla.dev.bench.section import Section
+from nabla.planner.steps import Mode
+
+
+@dataclass(frozen=True)
+class Ratios:
+    """What recomputing took over what refreshing took, over all views of one setting."""
+
+    summaries: tuple[Summary, ...]
+
+    @property
+    def mean(self) -> float:
+        return geometric_mean([s.ratio for s in self.summaries])
+
+    @property
+    def worked(self) -> tuple[Summary, ...]:
+        """Without the views that read no table that changed."""
+        return tuple(s for s in self.summaries if s.mode != "skip")
+
+    @property
+    def worst(self) -> Summary:
+        return min(self.summaries, key=lambda s: s.ratio)
+
+    @property
+    def of_worked(self) -> float | None:
+        return geometric_mean([s.ratio for s in self.worked]) if self.worked else None
+
+    def __str__(self) -> str:
+        said = f"geometric mean of the ratios: {self.mean:.2f}, worst {self.worst.ratio:.2f} ({self.worst.view})"
+        skipped = len(self.summaries) - len(self.worked)
+        if not skipped or not self.worked:
+            return said
+        return f"{said}; {self.of_worked:.2f} without the {skipped} views that nothing was to be done for"
+
+
+def sections(measurements: Sequence[Measurement]) -> list[Section]:
+    """Everything."""
+    settings = by_setting(measurements)
+    found = [views(setting, ratios) for setting, ratios in settings.items()]
+    if len(settings) > 1:
+        found.append(overview(settings))
+    return found + together(measurements)
+
+
+def together(measurements: Sequence[Measurement]) -> list[Section]:
+    """All but the ratios."""
+    parts = (builds(measurements), peers(measurements), planner(choices(measurements)), growing(measurements))
+    return [part for part in parts if part.rows]
+
+
+def tables(measurements: Sequence[Measurement]) -> str:
+    return "\n\n".join(section.text() for section in sections(measurements))
+
+
+def by_setting(measurements: Sequence[Measurement]) -> dict[str, Ratios]:
+    """Refreshes by Nabla, for each scale, size and kind of change, and mode."""
+    refreshed = [s for s in summarize(measurements) if s.asked in get_args(Mode)]
+    names = dict.fromkeys(s.setting for s in refreshed)
+    return {name: Ratios(tuple(s for s in refreshed if s.setting == name)) for name in names}
+
+
+def views(setting: str, ratios: Ratios) -> Section:
+    headings = ("view", "mode", "refresh s", "recompute s", "ratio", "jobs", "rows read", "recompute reads")
+    rows = [list(vars(s).values())[: len(headings)] for s in ratios.summaries]
+    return Section(setting, headings, rows, str(ratios))
+
+
+def overview(settings: dict[str, Ratios]) -> Section:
+    headings = ("setting", "views", "ratio", "of views that changed", "worst", "view")
+    rows = [(name, len(r.summaries), r.mean, r.of_worked, r.worst.ratio, r.worst.view) for name, r in settings.items()]
+    return Section("Recomputing over refreshing, geometric means", headings, rows)
+
+
+def builds(measurements: Sequence[Measurement]) -> Section:
+    found = [s for s in summarize(measurements) if s.asked == BUILD]
+    rows = [(f"{s.scale:g}", s.view, s.refresh_seconds, s.recompute_seconds, 1 / s.ratio) for s in found]
+    note = f"geometric mean of the ratios: {geometric_mean([1 / s.ratio for s in found]):.2f}" if found else ""
+    return Section("Initial builds", ("scale", "view", "built s", "Spark writes s", "ratio"), rows, note)
+
+
+def peers(measurements: Sequence[Measurement]) -> Section:
+    """What peers took, over what Nabla took after the same change."""
+    summaries = summarize(measurements)
+    ours = {_change(s): s.refresh_seconds for s in summaries if s.asked == "auto"}
+    rows = []
+    for s in summaries:
+        if s.asked not in (*get_args(Mode), BUILD) and _change(s) in ours:
+            took = ours[_change(s)]
+            rows.append(
+                (f"{s.scale:g}", f"{s.change:g}", s.view, s.asked, s.refresh_seconds, took, s.refresh_seconds / took)
+            )
+    return Section("Peers", ("scale", "change %", "view", "peer", "peer s", "Nabla s", "ratio"), rows)
+
+
+def _change(s: Summary) -> tuple[float, float, str, str]:
+    return s.scale, s.change, s.kind, s.view
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the planner chose, and what that costs over the better of maintaining and recomputing."""
+
+    scale: float
+    change: float
+    kind: str
+    view: str
+    mode: str
+    ratio: float
+
+
+def choices(measurements: Iterable[Measurement]) -> list[Choice]:
+    """Where both were measured, whoever asked for them. Views that nothing had to be done for are left out.
+
+    The planner's own refreshes count as what they were: to choose the better one is no loss if it took a little longer than
+    at another time.
+    """
+    found: dict[tuple[float, float, str, str], list[Measurement]] = {}
+    for m in measurements:
+        if m.asked in get_args(Mode) and m.mode != "skip":
+            found.setdefault((m.scale, m.change, m.kind, m.view), []).append(m)
+    chosen = []
+    for key, mine in found.items():
+        seconds = {mode: [m.refresh_seconds for m in mine if m.mode == mode] for mode in ("incremental", "full")}
+        own = [m.mode for m in mine if m.asked == "auto"]
+        if own and all(seconds.values()):
+            median = {mode: statistics.median(times) for mode, times in seconds.items()}
+            mode = statistics.mode(own)
+            chosen.append(Choice(*key, mode, median[mode] / min(median.values())))
+    return chosen
+
+
+def planner(found: Sequence[Choice]) -> Section:
+    rows = []
+    for scale, change, kind in dict.fromkeys((c.scale, c.change, c.kind) for c in found):
+        mine = [c for c in found if (c.scale, c.change, c.kind) == (scale, change, kind)]
+        worst = max(mine, key=lambda c: c.ratio)
+        recomputed = sum(c.mode == "full" for c in mine)
+        mean = geometric_mean([c.ratio for c in mine])
+        rows.append((f"{scale:g}", f"{change:g}", kind, len(mine), recomputed, mean, worst.ratio, worst.view))
+    headings = ("scale", "change %", "kind", "views", "recomputed", "mean", "worst", "view")
+    return Section("The planner's choice over the better of maintaining and recomputing", headings, rows)
+
+
+def growth(
+    summaries: Iterable[Summary], kind: str = "mixed", asked: str = "auto"
+) -> dict[tuple[float, float, float], float]:
+    """What the same change costs at a larger scale over what it costs at a smaller, as a mean over views; by both scales and
+    the size of the change in percent of the smaller tables."""
+    by_scale: dict[tuple[float, float], dict[str, float]] = {}
+    for s in summaries:
+        if (s.kind, s.asked) == (kind, asked) and s.mode != "skip":
+            by_scale.setdefault((s.scale, round(s.scale * s.change, 9)), {})[s.view] = s.refresh_seconds
+    found = {}
+    for (small, size), before in by_scale.items():
+        for (large, same), after in by_scale.items():
+            views = before.keys() & after.keys()
+            if small < large and size == same and views:
+                found[small, large, round(size / small, 9)] = geometric_mean([after[v] / before[v] for v in views])
+    return found
+
+
+def growing(measurements: Sequence[Measurement]) -> Section:
+    found = growth(summarize(measurements))
+    rows = [(f"{small:g}", f"{large:g}", f"{size:g}", ratio) for (small, large, size), ratio in found.items()]
+    headings = ("scale", "larger scale", "change % of the smaller", "cost at the larger over cost at the smaller")
+    return Section("The same change of tables of different sizes", headings, rows)
+
+
+def to_json(measurements: Sequence[Measurement]) -> str:
+    refreshed = [s for ratios in by_setting(measurements).values() for s in ratios.summaries]
+    said: dict[str, object] = {
+        "views": [asdict(s) for s in summarize(measurements)],
+        "choices": [asdict(c) for c in choices(measurements)],
+    }
+    if refreshed:
+        said |= {"mean": Ratios(tuple(refreshed)).mean, "worst": Ratios(tuple(refreshed)).worst.ratio}
+    return json.dumps(said)

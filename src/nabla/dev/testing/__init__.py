@@ -1,0 +1,1 @@
+"""Random data, plans, programs and lakes, and what holds for them."""

@@ -1,0 +1,128 @@
+"""A bank: a lake in which money only moves. Whoever looks at it, at whatever version, must find the books balanced.
+
+Every transfer is two postings under one number, so that what was lost, doubled or half done can be told. Its constraints
+and views are small enough to be maintained without Spark: processes that write, refresh and read it start in a moment.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+import nabla
+from nabla.lake.constraints.constraints import key
+from nabla.lake.facade import Lake
+from nabla.lake.objects.sources import make_source
+from nabla.storage import reading
+from nabla.storage.catalog import LakeState
+from nabla.storage.lakelog import LakeLog
+
+Bag = Counter[tuple[Any, ...]]
+ACCOUNTS = 5
+BALANCES = "SELECT account, SUM(amount) AS balance, COUNT(*) AS n FROM postings GROUP BY account"
+
+
+def found_bank(path: Path, spark: SparkSession) -> None:
+    """A bank with a few accounts and one transfer. Views are made by Spark."""
+    lake = nabla.open(path, spark=spark)
+    accounts = [(i, f"owner {i}") for i in range(ACCOUNTS)]
+    lake.create_table("accounts", schema="id INT, owner STRING", data=accounts, key="id")
+    lake.create_table("postings", schema="number STRING, account INT, amount INT", data=_legs("first", 0, 1, 100))
+    lake.create_constraint("balanced", "SELECT SUM(amount) AS off FROM postings HAVING SUM(amount) <> 0")
+    lake.create_constraint("own_accounts", key("accounts", "id"))
+    lake.create_view("balances", BALANCES, maintain="immediate")
+    lake.create_view("rich", "SELECT account, balance FROM balances WHERE balance > 0")
+    lake.create_view("totals", "SELECT COUNT(*) AS n, SUM(amount) AS off FROM postings")
+
+
+def _legs(number: str, giver: int, taker: int, amount: int) -> list[tuple[str, int, int]]:
+    return [(number, giver, -amount), (number, taker, amount)]
+
+
+def transfer(lake: Lake, number: str, rng: Random) -> None:
+    """Two postings in one transaction."""
+    giver, taker = rng.sample(range(ACCOUNTS), 2)
+    with lake.transaction() as tx:
+        tx.insert("postings", _legs(number, giver, taker, rng.randint(1, 50)))
+
+
+def embezzle(lake: Lake, number: str, rng: Random) -> None:
+    """One posting without the other: the bank must refuse it."""
+    try:
+        with lake.transaction() as tx:
+            tx.insert("postings", [(number, rng.randrange(ACCOUNTS), rng.randint(1, 50))])
+    except nabla.Violated:
+        return
+    raise AssertionError(f"{number} was not refused")
+
+
+def audit(path: Path | str, acknowledged: Iterable[str] = ()) -> int:
+    """Raises AssertionError where the books of the newest version are wrong; gives the version.
+
+    Every transfer that was acknowledged is there, once; none is there by half; every view is what its sources say, at the
+    version that it reflects; every feed adds up to its view.
+    """
+    log = LakeLog.open(path)
+    state = log.state()
+    postings = _rows(log, state, "postings")
+    legs: Counter[str] = Counter()
+    for (number, _, _), n in postings.items():
+        legs[number] += n
+    _same("legs of transfers", set(legs.values()), {2})
+    _same("transfers that were lost", set(acknowledged) - legs.keys(), set())
+    _same("money", _sum(postings), 0)
+    _same("violations", [_rows(log, state, name) for name in ("balanced", "own_accounts")], [Counter(), Counter()])
+    _same("balances", _rows(log, state, "balances"), _balances(postings))
+    reflected = _rows(log, state, "balances", state.entries["rich"].facts["sources"]["balances"])
+    _same("rich", _rows(log, state, "rich"), Counter({(a, b): k for (a, b, _), k in reflected.items() if b > 0}))
+    then = _rows(log, state, "postings", state.entries["totals"].facts["sources"]["postings"])
+    _same("totals", _rows(log, state, "totals"), Counter({(then.total(), _sum(then)): 1}))
+    for view in ("balances", "rich", "totals"):
+        _same(f"the feed of {view}", _fed(log, state, view), _rows(log, state, view))
+    return state.version
+
+
+def _rows(log: LakeLog, state: LakeState, name: str, version: int | None = None) -> Bag:
+    part = state.entries[name].parts["data"]
+    table = reading.read(log.table(part).snapshot(part.version if version is None else version))
+    return Counter(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+
+def _sum(postings: Bag) -> int:
+    return sum(amount * n for (_, _, amount), n in postings.items())
+
+
+def _balances(postings: Bag) -> Bag:
+    balance: Counter[int] = Counter()
+    number: Counter[int] = Counter()
+    for (_, account, amount), n in postings.items():
+        balance[account] += amount * n
+        number[account] += n
+    return Counter({(account, balance[account], n): 1 for account, n in number.items()})
+
+
+def _fed(log: LakeLog, state: LakeState, view: str) -> Bag:
+    """The first version of a view and all that its feed says since."""
+    entry = state.entries[view]
+    source = make_source(_Reader(log), view, state, 0, entry.parts["data"].version)  # type: ignore[arg-type]
+    found = _rows(log, state, view, 0)
+    for *row, n in zip(*(column.to_pylist() for column in source.change_rows().columns), strict=True):
+        found[tuple(row)] += n
+    return Counter({row: n for row, n in found.items() if n})
+
+
+class _Reader:
+    """All that reading a lake without Spark takes of one."""
+
+    def __init__(self, log: LakeLog) -> None:
+        self._log = log
+
+
+def _same(what: str, found: object, expected: object) -> None:
+    if found != expected:
+        raise AssertionError(f"{what}: found {found}, expected {expected}")

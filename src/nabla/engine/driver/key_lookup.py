@@ -1,0 +1,259 @@
+"""Looking a small change up in large tables: only the rows that it can join are handed to Spark.
+
+A term of a delta joins the change with tables on equalities. When the values on one side are at hand, the driver pushes
+them down the other side to the tables that the column comes from, reads of these the key column, file by file, and of
+the rows that match the columns that the query needs. Spark then joins a few rows with a few rows. A table that is too
+large to look through on the driver is left to Spark's broadcast join, and so is one that is too small to matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import count
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from nabla.algebra.equated import equated
+from nabla.algebra.nodes import (
+    Aggregate,
+    At,
+    Consolidate,
+    Distinct,
+    ExceptAll,
+    Filter,
+    IntersectAll,
+    Join,
+    Negate,
+    Node,
+    Project,
+    Scan,
+    UnionAll,
+    Unweigh,
+    Weigh,
+    Window,
+)
+from nabla.engine.driver.row_search import Matching
+from nabla.engine.driver.value_bounds import Held, Known
+from nabla.rewrite.drop_empty import without_empty
+from nabla.storage import reading
+from nabla.storage.table import Snapshot
+
+SMALLEST, LARGEST = 2_000, 100_000_000
+"""Rows of a table that is worth looking through on the driver. A smaller one is read whole; of a larger one that much may
+have to be looked through, where statistics tell that the values are nowhere else."""
+MOST_VALUES = 100_000
+MUCH_SMALLER = 4
+"""A table this many times smaller than another is looked up first: it may leave fewer values for the large one."""
+_NUMBERS = count()
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Where a scan reads: a version of a table, what its fields are called there, and rows to add, by these names."""
+
+    snapshot: Snapshot
+    fields: dict[str, str]
+    more: pa.Table | None = None
+
+
+Shown = Callable[[Scan, str, pa.Array], tuple[pa.Table, pa.Array]]
+"""What the change itself shows of the rows with given values in a stored column, and the values it does not settle."""
+
+
+@dataclass
+class Lookup:
+    """Rewrites a query; `found` are the reduced relations that it then scans."""
+
+    held: Held
+    stored: Callable[[Scan], Stored | None]
+    shown: Shown
+    found: dict[str, pa.Table] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._known = Known(self.rows)
+        self._matching = Matching()
+        self._done: dict[int, tuple[Node, Node]] = {}
+        self._driven: set[str] = set()
+        self._narrowed: dict[tuple[int, str, int], tuple[Node, Node]] = {}
+
+    @property
+    def looked_at(self) -> int:
+        return self._matching.looked_at
+
+    def reduced(self, node: Node) -> Node:
+        """A cheap look-up in a small table first, then what is below, then what that made known."""
+        if id(node) not in self._done:
+            self._done[id(node)] = (node, self._reduced(node))
+        return self._done[id(node)][1]
+
+    def _reduced(self, node: Node) -> Node:
+        if isinstance(node, Scan):
+            return self._whole(node)
+        before = self._join(node, first=True) if isinstance(node, Join) else node
+        below = _with_inputs(before, [self.reduced(part) for part in before.inputs])
+        after = self._join(below) if isinstance(below, Join) else below
+        return without_empty(after, self._known.empty)
+
+    def rows(self, scan: Scan) -> pa.Table | None:
+        if scan.table in self.found:
+            places = [int(f.removeprefix("c")) for f in scan.fields]
+            return self.found[scan.table].select(places)
+        return self.held(scan)
+
+    def _join(self, join: Join, first: bool = False) -> Join:
+        """Each side narrowed to the values of the other, where rows without a partner do not matter."""
+        for mine, other in equated(join):
+            if not first:
+                join = self._narrow_left(self._narrow_right(join, mine, other), mine, other)
+            elif self._smaller(join.right, join.left):
+                join = self._narrow_right(join, mine, other)
+                join = self._narrow_left(join, mine, other) if self._fewer(join.right, other, join.left, mine) else join
+            elif self._smaller(join.left, join.right):
+                join = self._narrow_left(join, mine, other)
+                join = (
+                    self._narrow_right(join, mine, other) if self._fewer(join.left, mine, join.right, other) else join
+                )
+        return join
+
+    def _narrow_right(self, join: Join, mine: str, other: str) -> Join:
+        if join.kind not in ("inner", "left", "semi", "anti"):
+            return join
+        right = self._narrow(join.right, other, self._driving(join.left, mine))
+        return join if right is join.right else replace(join, right=right)
+
+    def _narrow_left(self, join: Join, mine: str, other: str) -> Join:
+        if join.kind not in ("inner", "right", "semi"):
+            return join
+        left = self._narrow(join.left, mine, self._driving(join.right, other))
+        return join if left is join.left else replace(join, left=left)
+
+    def _fewer(self, one: Node, name: str, other: Node, its: str) -> bool:
+        """Whether one column is known to have clearly fewer values than the other, or nothing more is to be known of it."""
+        fewer, more = self._values(one, name), self._values(other, its)
+        if fewer is None:
+            return False
+        return self._largest(one) == 0 if more is None else len(fewer) * MUCH_SMALLER <= len(more)
+
+    def _values(self, node: Node, name: str) -> pa.Array | None:
+        values = self._known.values(node, name)
+        return None if values is None or len(values) > MOST_VALUES else values
+
+    def _driving(self, node: Node, name: str) -> pa.Array | None:
+        """Values that come from a change. Those of a table that is small anyway are not worth reading a large one for."""
+        driven = any(
+            scan.table in self._driven or (scan.table not in self.found and self.held(scan) is not None)
+            for scan in node.walk()
+            if isinstance(scan, Scan)
+        )
+        return self._values(node, name) if driven else None
+
+    def _smaller(self, one: Node, other: Node) -> bool:
+        return self._largest(one) * MUCH_SMALLER <= self._largest(other)
+
+    def _largest(self, node: Node) -> int:
+        """The rows of the largest table that would have to be read."""
+        scans = {n for n in node.walk() if isinstance(n, Scan) and self.rows(n) is None}
+        return max((s.snapshot.rows for n in scans if (s := self.stored(n)) is not None), default=0)
+
+    def _narrow(self, node: Node, name: str, values: pa.Array | None) -> Node:
+        """The query less rows whose column `name` has none of the values; nothing else changes."""
+        if values is None:
+            return node
+        key = (id(node), name, id(values))
+        if key not in self._narrowed:
+            self._narrowed[key] = (node, self._narrowing(node, name, values))
+        return self._narrowed[key][1]
+
+    def _narrowing(self, node: Node, name: str, values: pa.Array) -> Node:
+        match node:
+            case Scan():
+                return self._look_up(node, name, values)
+            case Filter() | Negate() | Consolidate() | Unweigh() | Distinct():
+                return self._through(node, name, values)
+            case Weigh() if name in node.input.names:
+                return self._through(node, name, values)
+            case Aggregate(keys=group) | Window(partition=group) if name in group:
+                return self._through(node, name, values)
+            case Project():
+                below = node.definitions[name].column
+                return node if below is None else self._through(node, below, values)
+            case UnionAll() | ExceptAll() | IntersectAll():
+                place = [c.name for c in node.columns].index(name)
+                parts = [self._narrow(part, part.columns[place].name, values) for part in node.inputs]
+                return _with_inputs(node, parts)
+            case Join():
+                return self._through_join(node, name, values)
+        return node
+
+    def _through(self, node: Node, name: str, values: pa.Array) -> Node:
+        return _with_inputs(node, [self._narrow(node.inputs[0], name, values)])
+
+    def _through_join(self, join: Join, name: str, values: pa.Array) -> Join:
+        """Narrowing a side may let the other be narrowed in turn."""
+        smaller = join
+        if name in join.left.names and join.kind in ("inner", "left", "semi", "anti"):
+            left = self._narrow(join.left, name, values)
+            smaller = join if left is join.left else replace(join, left=left)
+        elif name in join.right.names and join.kind in ("inner", "right"):
+            right = self._narrow(join.right, name, values)
+            smaller = join if right is join.right else replace(join, right=right)
+        return join if smaller is join else self._join(smaller)
+
+    def _whole(self, scan: Scan) -> Scan:
+        """A small table, all of it."""
+        stored = self.stored(scan) if self.rows(scan) is None else None
+        if stored is None or stored.snapshot.rows >= SMALLEST:
+            return scan
+        columns = [stored.fields[f] for f in scan.fields]
+        pieces = [reading.read(stored.snapshot, columns)]
+        if stored.more is not None:
+            pieces.append(stored.more.select(columns).cast(pieces[0].schema))
+        return self._hold(scan, pa.concat_tables(pieces)) if columns else scan
+
+    def _look_up(self, scan: Scan, name: str, values: pa.Array) -> Scan:
+        scan = self._whole(scan)
+        if scan.table in self.found:
+            return self._among_found(scan, name, values)
+        stored = self.stored(scan) if self.held(scan) is None else None
+        if stored is None or stored.snapshot.rows < SMALLEST:
+            return scan
+        by_name = {c.name: stored.fields[f] for c, f in zip(scan.output, scan.fields, strict=True)}
+        columns = list(by_name.values())
+        shown, left = self.shown(scan, by_name[name], values)
+        if len(left) * 2 > len(values):  # the same values, that what was read for one version serves for the other
+            shown, left = shown.slice(0, 0), values
+        rows = self._matching.rows(stored.snapshot, by_name[name], left, columns, LARGEST)
+        if rows is None:
+            return scan
+        pieces = [shown.select(columns).cast(rows.schema), rows]
+        if stored.more is not None:
+            here = stored.more[by_name[name]]
+            wanted = pc.is_in(here, value_set=values.cast(here.type))
+            pieces.append(stored.more.filter(wanted).select(columns).cast(rows.schema))
+        return self._driven_by_change(self._hold(scan, pa.concat_tables(pieces)))
+
+    def _among_found(self, scan: Scan, name: str, values: pa.Array) -> Scan:
+        rows = self.rows(scan)
+        assert rows is not None
+        column = rows.column([c.name for c in scan.output].index(name))
+        if column.type != values.type:
+            return scan
+        fewer = rows.filter(pc.is_in(column, value_set=values))
+        return self._driven_by_change(self._hold(scan, fewer)) if fewer.num_rows * 2 < rows.num_rows else scan
+
+    def _driven_by_change(self, scan: Scan) -> Scan:
+        self._driven.add(scan.table)
+        return scan
+
+    def _hold(self, scan: Scan, rows: pa.Table) -> Scan:
+        label = f"@{scan.table.removeprefix('@').partition('~')[0]}~{next(_NUMBERS)}"
+        fields = tuple(f"c{i}" for i in range(rows.num_columns))
+        self.found[label] = rows.rename_columns(list(fields))
+        return Scan(label, At.NEW, scan.output, fields)
+
+
+def _with_inputs(node: Node, parts: list[Node]) -> Node:
+    same = all(a is b for a, b in zip(parts, node.inputs, strict=True))
+    return node if same else node.with_inputs(*parts)

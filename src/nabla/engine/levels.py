@@ -1,0 +1,145 @@
+"""The levels of WITH RECURSIVE, computed and maintained: on the driver if they are small and plain, else by Spark's queries.
+
+Either way the levels themselves are on the driver: Spark refuses a recursion of more than a million rows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import count
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from nabla.algebra.nodes import At, Node, Scan
+from nabla.algebra.reference.interpreter import Bag, added
+from nabla.algebra.traverse import rewritten
+from nabla.calculus.recursion import memory
+from nabla.calculus.recursion.fixpoint import Relation, Round
+from nabla.calculus.recursion.levels import Bags, LevelLoop, LevelQueries, Limits
+from nabla.calculus.stages import Levels, stored_fields
+from nabla.engine import types
+from nabla.engine.apply import repeated
+from nabla.engine.driver.rounds import DriverRounds, Unsuited, arrow_rows, signed_bag, suits
+from nabla.engine.queries import Queries
+from nabla.engine.results import Rows, hidden_schema
+from nabla.planner.steps import Iterate
+from nabla.storage import reading
+from nabla.storage.bags import N, consolidate
+from nabla.storage.table import Snapshot
+
+_NUMBERS = count()
+MOST_STATE_ROWS = 100_000
+"""Rows of all levels that the driver makes Python's."""
+
+
+def run_levels(step: Iterate, queries: Queries) -> tuple[pa.Table, tuple[Round, ...]]:
+    """The signed change of the stage's state, or all of it, and how the levels went."""
+    before = [] if step.anew else _stored(queries.relations.states[step.stage.state_table])
+    if suits(queries) and sum(level.num_rows for level in before) <= MOST_STATE_ROWS:
+        with suppress(Unsuited):
+            python = _DriverBags(queries, step.stage)
+            return _run(step, python, [*map(signed_bag, before)], Counter())
+    spark = _SparkBags(queries, step.stage)
+    return _run(step, spark, before, spark.schema.empty_table())
+
+
+def _run(
+    step: Iterate, bags: _StateBags[Relation], before: list[Relation], nothing: Relation
+) -> tuple[pa.Table, tuple[Round, ...]]:
+    recursion = step.stage.recursion
+    level_queries = LevelQueries(recursion.table, step.start, step.from_level, step.from_both, step.from_tables)
+    loop = LevelLoop(bags, level_queries, Limits(recursion.most_levels, recursion.most_rows))
+    levels = loop.compute() if step.anew else loop.maintain(before, nothing)
+    return bags.state(levels), tuple(loop.rounds)
+
+
+class _StateBags(Bags[Relation], Protocol[Relation]):
+    """Bags that can be stored."""
+
+    def state(self, levels: Sequence[Relation]) -> pa.Table:
+        """All levels as rows of the stage's state, with their counts."""
+        ...
+
+
+class _DriverBags:
+    """Levels as Python's bags, their queries by the interpreter."""
+
+    def __init__(self, queries: Queries, stage: Levels) -> None:
+        self._rounds = DriverRounds(queries)
+        self._fields = stored_fields(stage.node.columns)
+        self._schema = types.arrow_schema(types.with_weight(hidden_schema(stage.state)))
+
+    def bag(self, query: Node, made: Mapping[str, Bag]) -> Bag:
+        held = {name: memory.Rows.of(self._fields, bag) for name, bag in made.items()}
+        return self._rounds.evaluate({"level": query}, held)["level"].bag
+
+    def plus(self, rows: Bag, change: Bag) -> Bag:
+        return added(rows, change)
+
+    def total(self, relation: Bag) -> int:
+        return relation.total()
+
+    def differs(self, change: Bag) -> bool:
+        return bool(change)
+
+    def state(self, levels: Sequence[Bag]) -> pa.Table:
+        return arrow_rows([(i, *row, n) for i, level in enumerate(levels) for row, n in level.items()], self._schema)
+
+
+class _SparkBags:
+    """Levels as Arrow tables with counts, their queries by Spark."""
+
+    def __init__(self, queries: Queries, stage: Levels) -> None:
+        self._queries = queries
+        self._rows = hidden_schema(stage.node.columns)
+        self._counted = types.with_weight(self._rows)
+        self.schema = types.arrow_schema(self._counted)
+        self._state = types.arrow_schema(types.with_weight(hidden_schema(stage.state)))
+
+    def bag(self, query: Node, made: Mapping[str, pa.Table]) -> pa.Table:
+        names: dict[str, str] = {}
+
+        def held(node: Node) -> Node:
+            if not isinstance(node, Scan) or node.table not in made:
+                return node
+            if node.table not in names:
+                names[node.table] = f"@{node.table}~{next(_NUMBERS)}"
+                self._hold(names[node.table], node.at, made[node.table])
+            return replace(node, table=names[node.table])
+
+        return types.conform(self._queries.bag(rewritten(query, held)), self._counted)
+
+    def _hold(self, name: str, at: At, level: pa.Table) -> None:
+        """A change is read with its counts, a level a row a copy."""
+        rows, schema = (level, self._counted) if at is At.DELTA else (repeated(level), self._rows)
+        self._queries.hold(name, Rows(schema, table=rows), at)
+
+    def plus(self, rows: pa.Table, change: pa.Table) -> pa.Table:
+        return consolidate(pa.concat_tables([rows, change]))
+
+    def total(self, relation: pa.Table) -> int:
+        return int(pc.sum(relation[N]).as_py() or 0)
+
+    def differs(self, change: pa.Table) -> bool:
+        return bool(change.num_rows)
+
+    def state(self, levels: Sequence[pa.Table]) -> pa.Table:
+        numbered = [
+            level.add_column(0, "level", pa.repeat(pa.scalar(i, pa.int32()), level.num_rows))
+            for i, level in enumerate(levels)
+        ]
+        names = [*(f"c{i}" for i in range(len(self._rows) + 1)), N]
+        return pa.concat_tables([self._state.empty_table(), *(table.rename_columns(names) for table in numbered)])
+
+
+def _stored(state: Snapshot) -> list[pa.Table]:
+    """The levels of a state, each without its number."""
+    rows = consolidate(reading.read(state))
+    number, depth = rows.column(0), (pc.max(rows.column(0)).as_py() if rows.num_rows else -1) + 1
+    levels = [rows.filter(pc.equal(number, pa.scalar(i, number.type))).remove_column(0) for i in range(depth)]
+    return [level.rename_columns([f"c{i}" for i in range(level.num_columns - 1)] + [N]) for level in levels]

@@ -1,0 +1,84 @@
+"""The rows of a view with touched keys, computed anew: the step `Replace`.
+
+Of a table that changed, the new rows with touched keys are mostly at hand, for the change itself holds them. Other tables
+are joined with these, or restricted to the touched keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import StructType
+
+from nabla.algebra.nodes import At, Join, Node, Scan
+from nabla.algebra.traverse import rewritten
+from nabla.calculus.by_key import TOUCHED, restricted_scan
+from nabla.calculus.stages import stored_fields
+from nabla.engine.queries import Queries
+from nabla.engine.relations import Source
+from nabla.engine.results import Replacement, Rows, hidden_schema
+from nabla.planner.steps import Replace
+from nabla.storage import bags
+
+
+def replaced(step: Replace, queries: Queries, schema: StructType) -> Replacement:
+    """K, and what the view has for it now."""
+    sources = queries.relations.sources
+    changed = [sources[name] for name in sources if name in queries.plan.changed]
+    names = tuple(schema.names[place] for place in step.key)
+    labels = [c.label for c in step.touched.columns]
+    keys = distinct(pa.concat_tables([_renamed(source.changed_keys(labels), names) for source in changed]))
+    held = Rows(hidden_schema(step.touched.columns), table=_renamed(keys, stored_fields(step.touched.columns)))
+    queries.hold(TOUCHED, held)
+    only = changed[0] if len(changed) == 1 else None
+    query = rewritten(step.query, lambda node: _with_new_rows(queries, node, only))
+    query = rewritten(query, lambda node: _lighter_first(node, sources))
+    return Replacement(names, keys, queries.answer(query, schema).table)
+
+
+def _with_new_rows(queries: Queries, node: Node, changed: Source | None) -> Node:
+    """S₁ ⋉ K as the rows that the change of S inserts, where S alone has changed and it is clear which these are."""
+    scan = restricted_scan(node)
+    if scan is None or changed is None or scan.table != changed.name:
+        return node
+    new = Scan(f"@new {scan.table}.touched", At.NEW, scan.output, stored_fields(scan.output))
+    places = [changed.names.index(field) for field in scan.fields]
+    held = changed.held_insertions()
+    if held is not None:
+        table = _renamed(held.select(places), new.fields)
+        queries.hold(new.table, Rows(hidden_schema(scan.output), table=table))
+    elif changed.one_commit:
+        columns = [changed.names[place] for place in places]
+        queries.bind(new.table, At.NEW, lambda w: changed.insertions(w).select(*columns).toDF(*new.fields))
+    else:
+        return node
+    return new
+
+
+def _lighter_first(node: Node, sources: Mapping[str, Source]) -> Node:
+    """The side of a join with the shorter rows first: both have about as many, and it is the first that is broadcast."""
+
+    def weight(side: Node) -> float:
+        tables = {
+            scan.table.removeprefix("@new ").removesuffix(".touched") for scan in side.walk() if isinstance(scan, Scan)
+        }
+        known = [sources[table].after for table in tables if table in sources]
+        return sum(table.bytes / max(1, table.rows) for table in known)
+
+    if isinstance(node, Join) and node.kind == "inner" and weight(node.right) < weight(node.left):
+        return replace(node, left=node.right, right=node.left)
+    return node
+
+
+def distinct(keys: pa.Table) -> pa.Table:
+    """Each key once."""
+    if keys.num_columns == 1 and not pa.types.is_nested(keys.schema.types[0]):
+        return pa.table([pc.unique(bags.groupable(keys.column(0)))], names=keys.column_names)
+    return bags.consolidate(bags.counted(keys)).drop_columns([bags.N])
+
+
+def _renamed(table: pa.Table, names: tuple[str, ...]) -> pa.Table:
+    return table.rename_columns(list(names))

@@ -1,0 +1,1 @@
+"""Spark as the engine uses it: sessions, frames, metrics, rounds."""

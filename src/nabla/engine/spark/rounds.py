@@ -1,0 +1,206 @@
+"""The rounds of a recursive group on Spark: each query of a round runs once, and its rows are held for the next.
+
+Small results are held on the driver and handed back as small files; large ones are written by Spark and stay there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Protocol
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from nabla._cached import cached_property
+from nabla.algebra.nodes import At, Join, Node, Scan
+from nabla.algebra.traverse import rewritten
+from nabla.calculus.recursion.fixpoint import Backend, Fixpoint, Relation
+from nabla.calculus.recursion.relations import RecursiveGroup
+from nabla.engine import types
+from nabla.engine.driver.rounds import MOST_SOURCE_ROWS, DriverRounds, Unsuited, suits
+from nabla.engine.queries import Queries
+from nabla.engine.relations import Source
+from nabla.engine.results import Result, Rows, hidden_schema
+from nabla.engine.spark.frames import Workspace, read_parquet
+from nabla.planner.choose import LARGE_CHANGE
+from nabla.planner.steps import Plan
+from nabla.storage.bags import N, counted, subtract
+
+_NUMBERS = count()
+
+
+@dataclass(eq=False)
+class Piece:
+    """Rows that were computed by one query, or several such put together. Handed to Spark, they are a file, once."""
+
+    rows: Rows
+    file: str = ""
+
+    @property
+    def table(self) -> pa.Table | None:
+        return self.rows.table
+
+    @cached_property
+    def size(self) -> int:
+        return self.rows.count
+
+    def files(self, workspace: Workspace) -> list[str]:
+        if self.rows.table is None:
+            return self.rows.files()
+        self.file = self.file or workspace.store(self.rows.table, self.rows.schema)
+        return [self.file]
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """Rows that were computed, in one or several pieces. `fields` are the names under which queries read the columns."""
+
+    number: int
+    fields: tuple[str, ...]
+    pieces: tuple[Piece, ...]
+
+    @property
+    def schema(self) -> StructType:
+        return self.pieces[0].rows.schema
+
+    @cached_property
+    def table(self) -> pa.Table | None:
+        """All rows, if all are on the driver."""
+        tables = [piece.table for piece in self.pieces if piece.table is not None]
+        return pa.concat_tables(tables) if len(tables) == len(self.pieces) else None
+
+    @property
+    def count(self) -> int:
+        return sum(piece.size for piece in self.pieces)
+
+    def frame(self, workspace: Workspace) -> DataFrame:
+        files = [file for piece in self.pieces for file in piece.files(workspace)]
+        return read_parquet(workspace.session, files, self.schema)
+
+
+class Rounds:
+    """The backend of the fixpoint loop: `queries` know the tables and stored predicates that queries read."""
+
+    def __init__(self, queries: Queries) -> None:
+        self.queries = queries
+
+    def evaluate(self, queries: Mapping[str, Node], made: Mapping[str, Held]) -> dict[str, Held]:
+        found = {name: self._evaluated(node, made) for name, node in queries.items()}
+        if not self.queries.plan.large and any(self.size(held) > LARGE_CHANGE for held in found.values()):
+            self.queries.plan = replace(self.queries.plan, size="large")  # what follows stays in Spark
+        return found
+
+    def size(self, relation: Held) -> int:
+        return relation.count
+
+    def extended(self, relation: Held, more: Held) -> Held:
+        """Small pieces are put together, so that Spark reads a few files, and each row is written a few times."""
+        pieces = [*relation.pieces, *more.pieces]
+        while len(pieces) > 1 and 2 * pieces[-1].size > pieces[-2].size:
+            tables = [piece.table for piece in pieces[-2:] if piece.table is not None]
+            if len(tables) < 2:
+                break
+            pieces[-2:] = [Piece(Rows(relation.schema, table=pa.concat_tables(tables)))]
+        return Held(next(_NUMBERS), relation.fields, tuple(pieces))
+
+    def signed(self, inserted: Held | None, deleted: Held | None, schema: StructType) -> Rows:
+        """A change of a view with that schema, with weights, from what came and what went."""
+        held = [(h, n) for h, n in ((inserted, 1), (deleted, -1)) if h is not None]
+        tables = [(h.table, n) for h, n in held]
+        weighted = types.with_weight(schema)
+        if all(table is not None for table, _ in tables):
+            weighed = [
+                table.append_column(pa.field(N, pa.int64()), pa.repeat(pa.scalar(n, pa.int64()), table.num_rows))
+                for table, n in tables
+                if table is not None
+            ]
+            return Rows(weighted, table=types.conform(pa.concat_tables(weighed), weighted))
+        frames = [h.frame(self.queries.workspace).selectExpr("*", f"{n}L AS {N}") for h, n in held]
+        frame = frames[0] if len(frames) == 1 else frames[0].unionAll(frames[1])
+        return self.queries.written(frame, weighted)
+
+    def whole(self, relation: Held, schema: StructType) -> Rows:
+        """All rows of a view with that schema."""
+        if (table := relation.table) is not None:
+            return Rows(schema, table=types.conform(table, schema))
+        return self.queries.written(relation.frame(self.queries.workspace), schema)
+
+    def _evaluated(self, node: Node, made: Mapping[str, Held]) -> Held:
+        rows = self._difference(node, made) or self.queries.rows(self._reading(node, made))
+        return Held(next(_NUMBERS), tuple(c.label for c in node.columns), (Piece(rows),))
+
+    def _difference(self, node: Node, made: Mapping[str, Held]) -> Rows | None:
+        """One relation less another, where both are on the driver: no query is needed for that."""
+        if not isinstance(node, Join) or node.kind != "anti":
+            return None
+        left, right = _on_driver(node.left, made), _on_driver(node.right, made)
+        equated = [(c.sides[0].column, c.sides[1].column) for c in node.on if c.sides]
+        columns = [(a.name, b.name) for a, b in zip(node.left.columns, node.right.columns, strict=False)]
+        if left is None or right is None or equated != columns:
+            return None
+        remaining, _ = subtract(left, counted(right.rename_columns(left.column_names)))
+        return Rows(hidden_schema(node.columns), table=left.filter(remaining))
+
+    def _reading(self, node: Node, made: Mapping[str, Held]) -> Node:
+        """The query over what is held: a name of a round's relation means another one in the next round."""
+        return rewritten(node, lambda part: self._scan(part, made) if isinstance(part, Scan) else part)
+
+    def _scan(self, scan: Scan, made: Mapping[str, Held]) -> Scan:
+        held = made.get(scan.table)
+        if held is None:
+            return scan
+        name = f"@{scan.table}~{held.number}"
+        self.queries.hold(name, held)
+        fields = tuple(f"c{held.fields.index(f)}" for f in scan.fields)
+        return replace(scan, table=name, at=At.NEW, fields=fields)
+
+
+def _on_driver(side: Node, made: Mapping[str, Held]) -> pa.Table | None:
+    """What a scan reads, if that is all of a relation on the driver."""
+    held = made.get(side.table) if isinstance(side, Scan) else None
+    return held.table if held is not None and isinstance(side, Scan) and held.fields == side.fields else None
+
+
+def sized(plan: Plan, sources: Iterable[Source]) -> Plan:
+    """A recursion derives more than it reads: only what the driver may compute is tiny."""
+    rows = sum(source.after.rows for source in sources)
+    return replace(plan, size="small") if plan.size == "tiny" and rows > MOST_SOURCE_ROWS else plan
+
+
+class _Backend(Backend[Relation], Protocol[Relation]):
+    """A backend whose relations can be stored."""
+
+    def signed(self, inserted: Relation | None, deleted: Relation | None, schema: StructType) -> Rows: ...
+
+    def whole(self, relation: Relation, schema: StructType) -> Rows: ...
+
+
+def run_group(
+    group: RecursiveGroup, schemas: Mapping[str, StructType], queries: Queries, only_spark: bool = False
+) -> dict[str, Result]:
+    """The change of every predicate of a recursive group, or all of them anew, as the plan says: on the driver if it is
+    small and plain, else on Spark."""
+    if not only_spark and suits(queries):
+        with suppress(Unsuited):
+            return _run(group, schemas, queries, DriverRounds(queries))
+    return _run(group, schemas, queries, Rounds(queries))
+
+
+def _run(
+    group: RecursiveGroup, schemas: Mapping[str, StructType], queries: Queries, backend: _Backend[Relation]
+) -> dict[str, Result]:
+    loop = Fixpoint(group, backend)
+    if queries.plan.mode == "full":
+        rows = loop.evaluate().rows
+        results = {name: Result(whole=backend.whole(rows[name], schema)) for name, schema in schemas.items()}
+    else:
+        changed = loop.maintain(queries.plan.changed)
+        results = {name: Result() for name in schemas}
+        for name in changed.inserted.keys() | changed.deleted.keys():
+            change = backend.signed(changed.inserted.get(name), changed.deleted.get(name), schemas[name])
+            results[name] = Result(change=change)
+    return {name: replace(result, rounds=tuple(loop.rounds)) for name, result in results.items()}

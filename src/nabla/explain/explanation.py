@@ -1,0 +1,275 @@
+"""What a view is, how it is kept, and what the next refresh would do: the same steps that a refresh executes, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from inspect import cleandoc
+from typing import Any
+
+from nabla.algebra.expressions import Column
+from nabla.algebra.nodes import At, Node, Scan
+from nabla.algebra.notation.tree import tree
+from nabla.calculus.by_key import TOUCHED
+from nabla.calculus.laws import law_of
+from nabla.calculus.obstacles import Obstacle
+from nabla.calculus.stages import Stage, Staged, TopRows
+from nabla.explain import html, svg, text
+from nabla.explain.formulas import Formulas, stage_name
+from nabla.explain.notes import Form, NodeNote, ReadNote, StageNote, StepNote, Stored
+from nabla.explain.operators import node_notes, stages_by_node
+from nabla.explain.sql import sql_text
+from nabla.papers.pair_notation import pairs_algebra, pairs_sql
+from nabla.planner.delta_steps import maintenance
+from nabla.planner.steps import Build, Estimate, Finish, Iterate, Plan, Produce, Recompute, Replace, Settle, Step, Touch
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Everything that is known about a view before it is explained. `stored` are its sources and the states of its stages
+    by name, `upstream` the views that would be refreshed before it."""
+
+    plan: Plan
+    staged: Staged
+    view: Node
+    definition: str
+    obstacles: tuple[Obstacle, ...]
+    notes: tuple[str, ...]
+    last: str
+    rows: int
+    version: int
+    sources: tuple[str, ...]
+    stored: Mapping[str, Stored]
+    costs: Mapping[str, Estimate]
+    tables: Mapping[str, tuple[Column, ...]]
+    upstream: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """`steps` are those of the next refresh, `maintenance` those of an incremental one, whether or not it is next."""
+
+    view: str
+    version: int
+    rows: int
+    definition: str
+    tree: str
+    laws: tuple[str, ...]
+    nodes: tuple[NodeNote, ...]
+    stages: tuple[StageNote, ...]
+    reads: tuple[ReadNote, ...]
+    obstacles: tuple[str, ...]
+    reasons: tuple[Obstacle, ...]
+    notes: tuple[str, ...]
+    upstream: tuple[str, ...]
+    mode: str
+    reason: str
+    estimates: dict[str, Estimate]
+    steps: tuple[StepNote, ...]
+    maintenance: tuple[StepNote, ...]
+    forms: tuple[Form, ...]
+    last: str
+
+    def to_dict(self) -> dict[str, Any]:
+        plain = dict(vars(self))
+        for name in ("nodes", "steps", "maintenance", "reasons", "forms"):
+            plain[name] = [dict(vars(item)) for item in plain[name]]
+        plain["stages"] = [{k: v for k, v in vars(s).items() if k != "stored"} for s in self.stages]
+        plain["state"] = [s.state_dict() for s in self.stages]
+        plain["reads"] = [r.to_dict() for r in self.reads]
+        plain["estimates"] = {mode: dict(vars(estimate)) for mode, estimate in self.estimates.items()}
+        return plain
+
+    def algebra(self) -> str:
+        """The maintenance expressions in the signs of the papers."""
+        return text.algebra(self)
+
+    def sql(self) -> str:
+        """The maintenance expressions as Spark SQL."""
+        return text.sql(self)
+
+    def to_svg(self) -> str:
+        """The plan as a picture."""
+        return svg.svg(self)
+
+    def to_html(self) -> str:
+        """Everything on one page that needs nothing else."""
+        return html.html(self)
+
+    def __str__(self) -> str:
+        return text.whole(self)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return html.notebook(self)
+
+
+def explain(subject: Subject) -> Explanation:
+    plan, staged, view = subject.plan, subject.staged, subject.view
+    read = _read_states(plan.steps)
+    steps = _step_notes(plan.view, staged, plan.steps)
+    kept = steps if plan.mode == "incremental" and steps else _maintenance(subject)
+    return Explanation(
+        view=plan.view,
+        version=subject.version,
+        rows=subject.rows,
+        definition=cleandoc(subject.definition),
+        tree=tree(view, _remarks(view, staged) if not subject.obstacles else lambda node: ""),
+        laws=tuple(dict.fromkeys(f"{law.name}: {law.law}   [{law.source}]" for law in map(law_of, view.walk()) if law)),
+        nodes=node_notes(view, staged, plan, subject.stored, set(read), subject.rows),
+        stages=tuple(_stage_note(stage, subject.stored) for stage in staged.stages),
+        reads=tuple(_read_note(subject.stored[s], view, read.get(s, ())) for s in subject.sources),
+        obstacles=tuple(str(o) for o in subject.obstacles),
+        reasons=subject.obstacles,
+        notes=subject.notes,
+        upstream=subject.upstream,
+        mode=plan.mode,
+        reason=plan.reason,
+        estimates=dict(subject.costs),
+        steps=steps,
+        maintenance=kept,
+        forms=_forms(kept, subject),
+        last=subject.last,
+    )
+
+
+def _maintenance(subject: Subject) -> tuple[StepNote, ...]:
+    """The steps of a refresh after which every source changed, where there are rules for it."""
+    if subject.obstacles:
+        return ()
+    steps = maintenance(subject.staged, frozenset(subject.sources))
+    return _step_notes(subject.plan.view, subject.staged, steps)
+
+
+def _forms(steps: tuple[StepNote, ...], subject: Subject) -> tuple[Form, ...]:
+    """The maintenance expressions as the engine computes them, and as the papers write them."""
+    if not steps:
+        return ()
+    blocks = tuple(("or, " if s.instead else "") + s.what for s in steps)
+    engine = Form("as signed changes", text.SIGNS, tuple(zip(blocks, (s.algebra for s in steps), strict=True)))
+    asked = (subject.view, frozenset(subject.sources), subject.tables)
+    caption = "∇V is deleted and ΔV inserted"
+    queries = pairs_sql(*asked, write=lambda plan: sql_text(plan, lambda scan: scan.table))
+    papers = Form("as the papers write it", text.PAIR_SIGNS, ((caption, pairs_algebra(*asked)),), queries)
+    return engine, papers
+
+
+def _remarks(view: Node, staged: Staged) -> Callable[[Node], str]:
+    """The law of each operator: of its stage, where it has one."""
+    stages = stages_by_node(view, staged)
+
+    def remark(node: Node) -> str:
+        law, stage = law_of(node), stages.get(id(node))
+        if stage is not None:
+            return f"·  {stage_name(stage.table)}: {stage.how.law}"
+        return f"·  {law.law}" if law is not None and not isinstance(node, Scan) else ""
+
+    return remark
+
+
+def _stage_note(stage: Stage, stored: Mapping[str, Stored]) -> StageNote:
+    return StageNote(
+        name=stage_name(stage.table),
+        table=stage.table,
+        method=stage.method,
+        law=stage.how.law,
+        source=stage.how.source,
+        keys=tuple(stage.node.column(k).label for k in stage.keys),
+        state=tuple(_state_label(c.name) for c in stage.state),
+        types=tuple(c.type for c in stage.state),
+        stored=stored[stage.state_table],
+    )
+
+
+def _state_label(name: str) -> str:
+    label, _, suffix = name.partition("#")
+    part = suffix.partition(".")[2]
+    return f"{part} of {label}" if part else label.rpartition(".")[2] if label.startswith("@") else label
+
+
+def _read_note(stored: Stored, view: Node, states: tuple[str, ...]) -> ReadNote:
+    scans = (n for n in view.walk() if isinstance(n, Scan) and n.table == stored.name)
+    return ReadNote(stored, tuple(dict.fromkeys(f for scan in scans for f in scan.fields)), states)
+
+
+_STATES = {At.DELTA: "change", At.OLD: "before", At.NEW: "after"}
+
+
+def _read_states(steps: tuple[Step, ...]) -> dict[str, tuple[str, ...]]:
+    """What of each relation the steps read, in the order before, after, change."""
+    always: set[tuple[str, str]] = set()
+    perhaps: set[tuple[str, str]] = set()
+    for step in steps:
+        if isinstance(step, Settle):
+            always |= _scanned(step.query_if_none_lost)
+            perhaps |= _scanned(step.query)
+        elif isinstance(step, Iterate):
+            always |= {scan for query in step.queries for scan in _scanned(query)}
+        elif not isinstance(step, Finish):
+            always |= _scanned(step.query)
+        if isinstance(step, Replace):
+            always |= _scanned(step.touched)
+    always = {(table, state) for table, state in always if table != TOUCHED}
+    found: dict[str, list[str]] = {}
+    for state in ("change", "before", "after"):
+        for table in sorted({t for t, s in always | perhaps if s == state}):
+            sure = (table, state) in always
+            found.setdefault(table, []).append(state if sure else f"{state} if a min or max was deleted")
+    return {table: tuple(states) for table, states in found.items()}
+
+
+def _scanned(query: Node) -> set[tuple[str, str]]:
+    return {(n.table, _STATES[n.at]) for n in query.walk() if isinstance(n, Scan)}
+
+
+_WHAT: dict[type, Callable[..., str]] = {
+    Touch: lambda s: (
+        f"find where the change stands among the first rows of {stage_name(s.stage.table)}"
+        if isinstance(s.stage, TopRows)
+        else f"find the groups of {stage_name(s.stage.table)} that the change touches ({s.stage.method})"
+    ),
+    Settle: lambda s: f"bring their state in {stage_name(s.stage.table)} up to date",
+    Produce: lambda s: "compute the change of the view",
+    Replace: lambda s: "compute the rows of the view with keys that the change touches, to replace the ones there are",
+    Finish: lambda s: f"in the same query, the change of the view from the change of {stage_name(s.stage.table)}",
+    Build: lambda s: f"compute the state of {stage_name(s.stage.table)}",
+    Iterate: lambda s: (
+        f"compute the levels of {stage_name(s.stage.table)}, each from the one before"
+        if s.anew
+        else f"bring the levels of {stage_name(s.stage.table)} up to date, each from the change of the one before"
+    ),
+    Recompute: lambda s: "compute the view and compare it with what is stored",
+}
+
+
+def _step_notes(view: str, staged: Staged, steps: tuple[Step, ...]) -> tuple[StepNote, ...]:
+    formulas = Formulas(view, staged, steps)
+    notes = []
+    for step in steps:
+        what, lines = _WHAT[type(step)](step), "\n".join(formulas.lines(step))
+        if isinstance(step, Finish):
+            notes.append(StepNote(what, lines, "", ()))
+            continue
+        usual = step.query_if_none_lost if isinstance(step, Settle) else step.query
+        notes.append(StepNote(what, lines, sql_text(usual, _relation), _relations(usual)))
+        if isinstance(step, Settle) and step.stage.deletions():
+            again = "\n".join(formulas.lines_if_lost(step))
+            why = f"{what}, and read again the groups whose min or max was deleted"
+            notes.append(StepNote(why, again, sql_text(step.query, _relation), _relations(step.query), True))
+    return tuple(notes)
+
+
+def _relations(query: Node) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_relation(n) for n in query.walk() if isinstance(n, Scan)))
+
+
+def _relation(scan: Scan) -> str:
+    """What a scanned relation is called in the SQL for people."""
+    if scan.table == TOUCHED:
+        return "touched keys"
+    name, _, suffix = scan.table.partition(".")
+    if scan.table.startswith("@"):
+        name = f"{'groups touched in' if suffix == 'touched' else 'state of'} {stage_name(name)}"
+        return name if suffix == "touched" or scan.at is not At.DELTA else f"change of the {name}"
+    return {At.OLD: f"{scan.table} before", At.NEW: scan.table, At.DELTA: f"change of {scan.table}"}[scan.at]

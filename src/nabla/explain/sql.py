@@ -1,0 +1,74 @@
+"""The SQL of a step for people: a common table expression an operator, columns under readable names.
+
+It is what the engine runs; only names and layout differ.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from sqlglot.dialects import Spark
+from sqlglot.tokens import TokenType
+
+from nabla.algebra.expressions import in_words, quote, quoted_names
+from nabla.algebra.nodes import Aggregate, Generate, Join, Node, Opaque, Scan, TopK, UnionAll, Window
+from nabla.algebra.sql import to_sql
+from nabla.explain.sql_layout import laid_out
+from nabla.rewrite.join_order import broadcast_side
+
+_STEMS: dict[type[Node], str] = {
+    Join: "joined",
+    Aggregate: "grouped",
+    UnionAll: "together",
+    Window: "windowed",
+    TopK: "top",
+    Generate: "unnested",
+}
+_NAME = re.compile(r"(?P<label>.*)#(?P<number>\d*)(?P<rest>.*)", re.DOTALL)
+_HIDDEN = re.compile(r"@\d+\.(?P<label>rows)(?P<number>)(?P<rest>.*)")
+_MARKS = (
+    ("~gone", "_deleted"),
+    ("~", "_change"),
+    ("=", "_now"),
+    ("'", "_old"),
+    ("?", "_key"),
+    ("!", "_lost"),
+    ("+", "_again"),
+    (".", "_"),
+)
+_PLAIN = re.compile(r"[A-Za-z_]\w*")
+
+
+def sql_text(node: Node, relation: Callable[[Scan], str]) -> str:
+    """`relation` says what a scanned relation is called."""
+    if isinstance(node, Opaque):
+        return node.sql.strip()
+    stems = {id(n): _STEMS[type(n)] for n in node.walk() if type(n) in _STEMS}
+    raw = to_sql(node, lambda scan: quote(relation(scan)), broadcast_side, lambda n: stems.get(id(n), ""))
+    names = _names(quoted_names(raw))
+    return laid_out(in_words(raw, lambda name: _written(names.get(name, name))))
+
+
+def _names(raw: list[str]) -> dict[str, str]:
+    """The label where it is the only one of its kind, else with its number."""
+    parts = {name: match for name in raw if (match := _NAME.fullmatch(name) or _HIDDEN.fullmatch(name))}
+    plain = {name: match["label"] + _marked(match["rest"]) for name, match in parts.items()}
+    taken = [label.casefold() for label in plain.values()]
+    numbered = {name: f"{match['label']}_{match['number']}{_marked(match['rest'])}" for name, match in parts.items()}
+    return {n: numbered[n] if taken.count(label.casefold()) > 1 else label for n, label in plain.items()}
+
+
+def _marked(rest: str) -> str:
+    for mark, word in _MARKS:
+        rest = rest.replace(mark, word)
+    return rest
+
+
+def _written(name: str) -> str:
+    """In backticks only where it needs them: words that mean something in SQL are no names without."""
+    if _PLAIN.fullmatch(name):
+        tokens = Spark().tokenize(name)
+        if len(tokens) == 1 and tokens[0].token_type is TokenType.VAR:
+            return name
+    return quote(name)

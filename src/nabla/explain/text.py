@@ -1,0 +1,115 @@
+"""An explanation for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nabla.explain.explanation import Explanation
+    from nabla.explain.notes import Stored
+
+SIGNS = "d R: the change of R, deleted rows negative;  R₀: R before;  A, B …: stages with stored state;  □A: its change table"
+PAIR_SIGNS = "∇R: rows deleted from R;  ΔR: rows inserted;  R₀: R before;  Rᵐ: R after;  Vᵢ: parts of the view, as sets"
+
+
+def size(count: int) -> str:
+    """Bytes as people say them."""
+    amount = float(count)
+    for unit in ("bytes", "KB", "MB", "GB"):
+        if amount < 1000 or unit == "GB":
+            break
+        amount /= 1000
+    return f"{amount:.0f} {unit}" if unit == "bytes" else f"{amount:.1f} {unit}"
+
+
+def plural(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def versions(stored: Stored) -> str:
+    return f"version {stored.now}" if stored.reflects == stored.now else f"version {stored.reflects} → {stored.now}"
+
+
+def whole(e: Explanation) -> str:
+    parts = [f"view {e.view}, version {e.version}, {plural(e.rows, 'row')}"]
+    parts += [_block("definition", e.definition.strip().splitlines()), _block("plan", e.tree.splitlines())]
+    parts += [_block("state", _state(e)), _block("reads", _aligned(_reads(e))), _block("costs", _aligned(_costs(e)))]
+    parts += [_block("cannot be maintained incrementally", e.obstacles), _block("notes", e.notes)]
+    return "\n\n".join([part for part in parts if part] + [_next(e)])
+
+
+def _block(title: str, lines: Iterable[str]) -> str:
+    indented = ["  " + line for line in lines]
+    return "\n".join([title, *indented]) if indented else ""
+
+
+def _aligned(rows: list[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _state(e: Explanation) -> list[str]:
+    lines = []
+    for s in e.stages:
+        by = f" by {', '.join(s.keys)}" if s.keys else ""
+        lines.append(f"{s.name}  {s.method}{by}: {s.law}   [{s.source}]")
+        lines.append(f"   {plural(s.stored.rows, 'row')}, {size(s.stored.bytes)} in {plural(s.stored.files, 'file')}")
+        lines.append(f"   keeps {', '.join(s.state)}")
+    return lines
+
+
+def _reads(e: Explanation) -> list[Sequence[str]]:
+    return [
+        (
+            r.stored.name,
+            versions(r.stored),
+            plural(r.stored.rows, "row"),
+            f"{r.stored.changed_rows:,} changed",
+            f"reads {', '.join(r.states)}" if r.states else "not read",
+            f"({', '.join(r.columns)})" if r.columns else "",
+        )
+        for r in e.reads
+    ]
+
+
+def _costs(e: Explanation) -> list[Sequence[str]]:
+    return [(mode, f"{cost.seconds:.2f} s", cost.because) for mode, cost in e.estimates.items()]
+
+
+def _next(e: Explanation) -> str:
+    lines = [f"last refresh: {e.last or 'none'}", f"next refresh: {e.mode}, {e.reason}"]
+    number = 0
+    for step in e.steps:
+        number += not step.instead
+        lines.append(f"  {'   or' if step.instead else f'{number}.'} {step.what}")
+    return "\n".join(lines)
+
+
+def _heading(e: Explanation) -> str:
+    if e.maintenance and e.steps == e.maintenance:
+        return f"view {e.view}: what the next refresh computes"
+    if e.maintenance:
+        return (
+            f"view {e.view}: what an incremental refresh computes when {_and([r.stored.name for r in e.reads])} changed"
+        )
+    return f"view {e.view} cannot be maintained incrementally: {' '.join(e.obstacles)}"
+
+
+def algebra(e: Explanation) -> str:
+    parts = [_heading(e)]
+    for form in e.forms:
+        parts.append(f"{form.title}\n  {form.signs}")
+        parts += [_block(f"{caption}", lines.splitlines()) for caption, lines in form.blocks]
+    return "\n\n".join(parts)
+
+
+def sql(e: Explanation) -> str:
+    steps = [step for step in e.maintenance if step.sql]
+    texts = [f"-- {'or, ' if s.instead else ''}{s.what}\n{s.sql};" for s in steps]
+    texts += [f"-- {form.title}\n{form.sql}" for form in e.forms if form.sql]
+    return "\n\n".join([f"-- {_heading(e)}", *texts])
+
+
+def _and(names: list[str]) -> str:
+    return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else "".join(names)

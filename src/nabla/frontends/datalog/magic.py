@@ -1,0 +1,177 @@
+"""Questions answered from the rules, computing only what they need: magic sets.
+
+`path(1, X)` asks for some rows of path. The rules are rewritten so that a predicate is derived only for the values that
+somebody asks for: "magic" predicates collect those values, and every rule starts from them. What is negated or
+aggregated must be complete, so it is evaluated whole, by the rules as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from nabla.algebra.reference.evaluator import Row
+from nabla.calculus.recursion.fixpoint import ROUNDS, Backend, Relation, Round
+from nabla.errors import NablaError
+from nabla.frontends.datalog.clauses import Clause, Condition, Define, is_plain, names
+from nabla.frontends.datalog.evaluate import evaluate_program, memory_of
+from nabla.frontends.datalog.program import Program, program_of_clauses
+from nabla.frontends.datalog.resolve import Names
+from nabla.frontends.datalog.syntax import parse_query
+from nabla.frontends.datalog.terms import CAST_FUNCTIONS, Apply, Atom, Comparison, Constant, Term, Variable, Wildcard
+
+ANSWER = "answer"
+
+
+def question(program: Program, text: str) -> Program:
+    """The program that answers a question; its predicate `answer` has the asked predicate's columns."""
+    return _Rewriting(program, _asked(program, text)).program()
+
+
+def ask(
+    program: Program,
+    text: str,
+    backend: Backend[Relation],
+    bound: int = ROUNDS,
+    rounds: list[Round] | None = None,
+) -> Relation:
+    """The rows of a predicate that a question matches, in the new state of the tables."""
+    return evaluate_program(question(program, text), backend, bound, rounds)[ANSWER]
+
+
+def ask_in_memory(program: Program, facts: Mapping[str, Iterable[Row]], text: str) -> frozenset[Row]:
+    return ask(program, text, memory_of(program, facts)).set
+
+
+def _asked(program: Program, text: str) -> Atom:
+    atom = parse_query(text)
+    labels = {p: [c.name for c in program.columns(p)] for p in (*program.tables, *program.predicates)}
+    resolved = Names((), labels).resolved(atom)
+    for argument in resolved.arguments:
+        if not is_plain(argument):
+            raise NablaError(
+                "NABLA_RULES_QUESTION",
+                f"{argument} is an expression, and a question has constants, variables and _",
+                place=str(argument.place),
+                remedy="Define a rule for it and ask for that.",
+            )
+    return resolved
+
+
+@dataclass
+class _Rewriting:
+    """`whole` collects predicates that are evaluated by their own rules, `adorned` those restricted to what is asked."""
+
+    original: Program
+    asked: Atom
+    clauses: list[Clause] = field(default_factory=list)
+    whole: dict[str, None] = field(default_factory=dict)
+    adorned: dict[tuple[str, str], None] = field(default_factory=dict)
+
+    def program(self) -> Program:
+        columns = self.original.columns(self.asked.predicate)
+        arguments = tuple(
+            Variable(f"any{i}") if isinstance(a, Wildcard) else a for i, a in enumerate(self.asked.arguments)
+        )
+        pattern = "".join("b" if isinstance(a, Constant) else "f" for a in arguments)
+        source = self._source(self.asked.predicate, pattern)
+        if source != self.asked.predicate:
+            seed = tuple(_typed(a, c.type) for a, c in zip(arguments, columns, strict=True) if isinstance(a, Constant))
+            self.clauses.append(Clause(_magic(source), seed))
+        head = tuple(
+            _typed(a, c.type) if isinstance(a, Constant) else a for a, c in zip(arguments, columns, strict=True)
+        )
+        self.clauses.append(Clause(ANSWER, head, (Atom(source, arguments),)))
+        done: set[tuple[str, str]] = set()
+        while waiting := [key for key in self.adorned if key not in done]:
+            for key in waiting:
+                done.add(key)
+                for clause in self.original.clauses_of(key[0]):
+                    self._rewrite(clause, key[1])
+        originals = [c for c in self.original.clauses if c.predicate in self._closed(self.whole)]
+        labels = {ANSWER: tuple(c.name for c in columns)}
+        everything = [*originals, *dict.fromkeys(self.clauses)]
+        return program_of_clauses(everything, self.original.tables, self.original.typing.type_of, labels)
+
+    def _closed(self, wanted: Iterable[str]) -> set[str]:
+        """Predicates and all that they read."""
+        found, waiting = set(wanted), list(wanted)
+        while waiting:
+            for clause in self.original.clauses_of(waiting.pop()):
+                for read, _, _ in clause.reads():
+                    if read not in found:
+                        found.add(read)
+                        waiting.append(read)
+        return found
+
+    def _source(self, predicate: str, pattern: str) -> str:
+        """The relation to read for a predicate some of whose arguments are known."""
+        if predicate in self.original.tables:
+            return predicate
+        grouped = any(clause.grouped for clause in self.original.clauses_of(predicate))
+        if grouped or "b" not in pattern:
+            self.whole[predicate] = None
+            return predicate
+        self.adorned[predicate, pattern] = None
+        return f"{predicate}/{pattern}"
+
+    def _rewrite(self, clause: Clause, pattern: str) -> None:
+        own = f"{clause.predicate}/{pattern}"
+        start, definitions = _wanted(clause, pattern, _magic(own))
+        rest = [c for c in clause.body if not isinstance(c, Atom) or c.negated]
+        for condition in rest:
+            if not isinstance(condition, Comparison | Define):
+                self.whole |= {
+                    q: None for q, _, _ in Clause("", (), (condition,)).reads() if q not in self.original.tables
+                }
+        waiting = [a for a in clause.atoms if not a.negated]
+        body: list[Condition] = [start]
+        known = set(names(start))
+        while waiting:
+            atom = max(waiting, key=lambda a: (sum(_known_arguments(a, known)), -waiting.index(a)))
+            waiting.remove(atom)
+            body.append(self._adorned_atom(atom, known, body, rest))
+            known |= names(atom)
+        self.clauses.append(replace(clause, predicate=own, body=(*body, *rest, *definitions)))
+
+    def _adorned_atom(self, atom: Atom, known: set[str], before: list[Condition], rest: list[Condition]) -> Atom:
+        """The atom over the restricted predicate, and the rule that says for which values it is asked."""
+        bound = _known_arguments(atom, known)
+        source = self._source(atom.predicate, "".join("b" if b else "f" for b in bound))
+        if source == atom.predicate:
+            return atom
+        values = tuple(a for a, b in zip(atom.arguments, bound, strict=True) if b)
+        tests = [c for c in rest if isinstance(c, Comparison) and names(c) <= known]
+        asking = Clause(_magic(source), values, (*before, *tests), atom.place)
+        if Atom(asking.predicate, asking.arguments) not in asking.body:
+            self.clauses.append(asking)
+        return replace(atom, predicate=source)
+
+
+def _magic(name: str) -> str:
+    return f"magic {name}"
+
+
+def _known_arguments(atom: Atom, known: set[str]) -> list[bool]:
+    return [isinstance(a, Constant) or (isinstance(a, Variable) and a.name in known) for a in atom.arguments]
+
+
+def _wanted(clause: Clause, pattern: str, magic: str) -> tuple[Atom, list[Define]]:
+    """The values asked for: an atom over the bound arguments of the head, and equations for those that are computed."""
+    arguments: list[Term] = []
+    definitions: list[Define] = []
+    for i, (argument, how) in enumerate(zip(clause.arguments, pattern, strict=True)):
+        if how == "f":
+            continue
+        if not is_plain(argument):
+            variable = Variable(f"head{i}")
+            definitions.append(Define(variable, argument))
+            argument = variable
+        arguments.append(argument)
+    return Atom(magic, tuple(arguments)), definitions
+
+
+def _typed(constant: Constant, kind: str) -> Term:
+    if constant.type == kind or kind not in CAST_FUNCTIONS:
+        return constant
+    return Apply(kind, (constant,), place=constant.place)

@@ -1,0 +1,127 @@
+"""The plan of a predicate that is not recursive: one query over tables and other predicates.
+
+Predicates are sets. Rules for one predicate are united and made distinct; counting keeps that up to date. Where one rule
+can give each row only once, nothing needs to be made distinct.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from nabla.algebra.expressions import Call, Column, Expr, Named
+from nabla.algebra.nodes import Aggregate, Constant, Distinct, Filter, Node, Project, UnionAll
+from nabla.calculus.recursion.relations import Fresh
+from nabla.frontends.datalog.clauses import Clause, aggregates
+from nabla.frontends.datalog.compile import Body, Read, Translation, cast, head_row
+from nabla.frontends.datalog.functions import AGGREGATE_FUNCTIONS
+from nabla.frontends.datalog.terms import Apply, Operation, Term, Variable, Wildcard, parts, sql_of, variables_of
+from nabla.frontends.datalog.types import Typing
+
+IsSet = Callable[[str], bool]
+
+
+def predicate_plan(
+    clauses: Sequence[Clause], columns: Sequence[Column], typing: Typing, read: Read, is_set: IsSet, fresh: Fresh
+) -> Node:
+    """The rows of a predicate, each once."""
+    facts = [c for c in clauses if not c.body and not c.grouped]
+    rules = [c for c in clauses if c not in facts]
+    members = [clause_plan(c, columns, typing, read, is_set, fresh) for c in rules]
+    if facts:
+        members.append(_facts(facts, columns, typing, fresh))
+    if len(clauses) == 1 and (clauses[0].grouped or not rules or _gives_rows_once(clauses[0], is_set)):
+        return members[0]
+    if len(members) == 1:
+        return Distinct(members[0])
+    return Distinct(UnionAll(tuple(members), tuple(map(fresh.column, columns))))
+
+
+def clause_plan(
+    clause: Clause, columns: Sequence[Column], typing: Typing, read: Read, is_set: IsSet, fresh: Fresh
+) -> Node:
+    """The heads that one rule gives, possibly several times."""
+    translation = Translation(clause, typing, read, fresh, whole_facts=clause.grouped)
+    body = translation.body()
+    if not clause.grouped:
+        return head_row(translation, body, columns)
+    if not all(is_set(a.predicate) for a in clause.atoms if not a.negated):
+        body.node = Distinct(body.node)
+    return _grouped(translation, body, columns)
+
+
+def _facts(facts: Sequence[Clause], columns: Sequence[Column], typing: Typing, fresh: Fresh) -> Node:
+    rows = []
+    for fact in facts:
+        values = (Expr(sql_of(a), typing.expression(a, {})[0] or "void") for a in fact.arguments)
+        rows.append(tuple(cast(v, c.type) for v, c in zip(values, columns, strict=True)))
+    return Constant(tuple(map(fresh.column, columns)), tuple(dict.fromkeys(rows)))
+
+
+def _gives_rows_once(clause: Clause, is_set: IsSet) -> bool:
+    """Whether the head tells which facts it came from: then two different ways to it cannot exist."""
+    shown = {a.name for a in clause.arguments if isinstance(a, Variable)}
+    positive = [a for a in clause.atoms if not a.negated]
+    return all(
+        is_set(atom.predicate)
+        and not any(isinstance(a, Wildcard) for a in atom.arguments)
+        and set(variables_of(*atom.arguments)) <= shown
+        for atom in positive
+    )
+
+
+def _grouped(translation: Translation, body: Body, columns: Sequence[Column]) -> Node:
+    """Group by the arguments that do not aggregate; a rule whose body gives nothing gives no row, not a row of NULLs."""
+    clause, fresh = translation.clause, translation.fresh
+    keys: dict[Term, Column] = {}
+    for argument, column in zip(clause.arguments, columns, strict=True):
+        if not aggregates(argument):
+            keys.setdefault(argument, fresh.column(column))
+    named = [Named(column, translation.expression(term, body)) for term, column in keys.items()]
+    named = [Named(Column(n.column.name, n.expr.type, n.expr.nullable), n.expr) for n in named]
+    kept = Project(body.node, (*named, *(Named(c, c.ref) for c in body.node.columns)))
+    calls = _Calls(translation, body)
+    values = [calls.value(a, keys) if aggregates(a) else keys[a].ref for a in clause.arguments]
+    there = None if keys else Expr(f"({calls.add(Apply('count', ())).sql} > 0)", "boolean", False)
+    grouped: Node = Aggregate(kept, tuple(n.column.name for n in named), tuple(calls.calls))
+    if there is not None:
+        grouped = Filter(grouped, (there,))
+    types = {n.column.name: n.column.type for n in named}
+    outputs = []
+    for argument, value, column in zip(clause.arguments, values, columns, strict=True):
+        kind = types.get(value.column or "") or translation.typing.expression(argument, translation.known)[0]
+        outputs.append(Named(fresh.column(column), cast(Expr(value.sql, kind or "void"), column.type)))
+    return Project(grouped, tuple(outputs))
+
+
+class _Calls:
+    """The calls of aggregate functions in a head, each once, and expressions over them."""
+
+    def __init__(self, translation: Translation, body: Body) -> None:
+        self.translation = translation
+        self.body = body
+        self.calls: list[Call] = []
+        self._known: dict[Term, Expr] = {}
+
+    def add(self, term: Apply) -> Expr:
+        if term not in self._known:
+            kind, nullable = self.translation.typing.expression(term, self.translation.known)
+            column = self.translation.fresh.column(Column(term.function, kind or "void", nullable))
+            arguments = tuple(self.translation.expression(a, self.body) for a in term.arguments)
+            self.calls.append(Call(column, term.function, arguments, term.distinct))
+            self._known[term] = column.ref
+        return self._known[term]
+
+    def value(self, term: Term, keys: dict[Term, Column]) -> Expr:
+        """An expression of a head that aggregates: its aggregate calls become columns, and so do its keys."""
+        if isinstance(term, Apply) and term.function in AGGREGATE_FUNCTIONS:
+            return self.add(term)
+        if term in keys:
+            return keys[term].ref
+        places = {f"?{i}": self.value(part, keys) for i, part in enumerate(parts(term))}
+        marks = tuple(Variable(name) for name in places)
+        around = term
+        if isinstance(term, Apply):
+            around = Apply(term.function, marks, term.distinct)
+        elif isinstance(term, Operation):
+            around = Operation(term.operator, marks)
+        return Expr(sql_of(around), "void").substitute(places)

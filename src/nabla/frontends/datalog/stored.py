@@ -1,0 +1,39 @@
+"""A program as a lake keeps it: its text, its tables and the types of its expressions, to be read again without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nabla._cached import cached_property
+from nabla.frontends.datalog.functions import TypeOf
+from nabla.frontends.datalog.program import Program, Tables, parse_program
+
+
+@dataclass(frozen=True, eq=False)
+class StoredRules:
+    name: str
+    json: Mapping[str, Any]
+
+    @cached_property
+    def program(self) -> Program:
+        return Program.from_json(self.json)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name, "program": dict(self.json)}
+
+
+def stored_rules(json: Mapping[str, Any]) -> StoredRules:
+    return StoredRules(json["name"], json["program"])
+
+
+def new_rules(name: str, text: str, tables: Tables, type_of: TypeOf) -> StoredRules:
+    """Reads and checks rules. Only the tables that they read are kept, and every type that their plans need."""
+    program = parse_program(text, tables, type_of)
+    for predicate in program.stored:
+        if not program.recursive(predicate):
+            program.plan(predicate)
+    read = {predicate for clause in program.clauses for predicate, _, _ in clause.reads()}
+    json = program.to_json()
+    return StoredRules(name, json | {"tables": {n: t for n, t in json["tables"].items() if n in read}})

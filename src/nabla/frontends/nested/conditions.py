@@ -1,0 +1,123 @@
+"""Selection conditions: at each level a condition on the atoms, and for each subrelation a condition of its own and
+whether what it selects must be empty, non-empty or neither (definitions 2.4 to 2.6).
+
+A condition on atoms is Spark SQL. It is parsed to find and check the attributes that it reads, and kept as text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, cast
+
+from sqlglot import Dialect, exp
+from sqlglot.errors import SqlglotError
+
+from nabla._cached import cached_property
+from nabla.errors import NablaError
+from nabla.frontends.nested.schema import Schema, level, resolver
+
+Test: TypeAlias = Literal["any", "empty", "nonempty"]
+Selection: TypeAlias = "Mapping[str, str | Selection]"
+"""What users write: {"where": "Year = 1998", "Marks": {"where": "Mark >= 90", "is": "nonempty"}, "is": "nonempty"}."""
+
+_REMEDY = "A condition compares atomic attributes of its own level with each other and with constants."
+TESTS = ("any", "empty", "nonempty")
+_SPARK = Dialect.get_or_raise("spark")
+_CHANGEABLE = frozenset(
+    (
+        *("rand", "randn", "random", "uuid", "shuffle", "monotonically_increasing_id", "spark_partition_id"),
+        *("now", "curdate", "current_date", "current_timestamp", "current_timezone", "localtimestamp"),
+        *("input_file_name", "current_user", "user", "session_user"),
+    )
+)
+_REFUSED: tuple[tuple[type[exp.Expr], str], ...] = (
+    (exp.Query, "a subquery"),
+    (exp.Window, "a window function"),
+    (exp.AggFunc, "an aggregate function"),
+)
+
+
+@dataclass(frozen=True)
+class Where:
+    """A condition on the atoms of one level: its text, and where in it which attribute is read."""
+
+    text: str
+    reads: tuple[tuple[int, int, str], ...]
+
+    def over(self, reference: Callable[[str], str]) -> str:
+        """The text with every attribute replaced by a reference to it."""
+        text = self.text
+        for start, end, name in sorted(self.reads, reverse=True):
+            text = f"{text[:start]}{reference(name)}{text[end:]}"
+        return text
+
+
+@dataclass(frozen=True)
+class Condition:
+    """c = (c_b ∧ R₁*.c₁ θ r₁ ∧ … ∧ Rₙ*.cₙ θ rₙ); `test` says what the relation that it selects must be."""
+
+    where: Where | None = None
+    parts: tuple[tuple[str, Condition], ...] = ()
+    test: Test = "any"
+
+    @cached_property
+    def by_name(self) -> dict[str, Condition]:
+        return dict(self.parts)
+
+    @property
+    def text(self) -> str:
+        """As the paper writes it: Year = 1998 ∧ Marks*: (Mark >= 90) ≠ ∅."""
+        signs = {"any": "", "empty": " = ∅", "nonempty": " ≠ ∅"}
+        parts = [f"{name}*: ({part.text}){signs[part.test]}" for name, part in self.parts]
+        return " ∧ ".join([self.where.text, *parts] if self.where else parts) or "true"
+
+
+def condition(selection: Selection, schema: Schema, path: tuple[str, ...] = ()) -> Condition:
+    """What a user wrote, checked against the schema."""
+    find = resolver(schema, schema.structured, "structured attribute", path)
+    where: Where | None = None
+    parts: dict[str, Condition] = {}
+    test: str = "any"
+    for name, value in selection.items():
+        if name == "where":
+            where = _where(value, schema, path)
+        elif name == "is":
+            test = str(value)
+        else:
+            attribute = find(name)
+            if not isinstance(value, Mapping):
+                raise _refused(f'the condition on "{name}" is {value!r}', path, f'Write {name}={{"where": "…"}}.')
+            parts[attribute] = condition(value, schema[attribute], (*path, attribute))
+    if test not in TESTS or (test != "any" and not path):
+        raise _refused(f'"is" is {test!r}', path, 'A subrelation "is" "empty", "nonempty" or "any".')
+    return Condition(where, tuple((n, parts[n]) for n in schema.structured if n in parts), cast(Test, test))
+
+
+def _where(text: Any, schema: Schema, path: tuple[str, ...]) -> Where:
+    try:
+        text = text.strip().removesuffix(";")
+        trees = _SPARK.parse(text)
+    except (SqlglotError, AttributeError) as error:
+        raise _refused(f"{text!r} is not a condition in Spark SQL", path, _REMEDY) from error
+    if len(trees) != 1 or trees[0] is None or any(node.comments for node in trees[0].walk()):
+        raise _refused(f"{text!r} is not one condition in Spark SQL", path, _REMEDY)
+    tree = trees[0]
+    for kind, what in _REFUSED:
+        if tree.find(kind):
+            raise _refused(f"{text!r} has {what}", path, _REMEDY)
+    for call in tree.find_all(exp.Func):
+        names = {name.lower() for name in call.sql_names()} | {call.name.lower()}
+        if names & _CHANGEABLE:
+            raise _refused(f"{text!r} gives another value each time", path, _REMEDY)
+    return Where(text, tuple(_reads(tree, schema, path)))
+
+
+def _reads(tree: exp.Expr, schema: Schema, path: tuple[str, ...]) -> list[tuple[int, int, str]]:
+    find = resolver(schema, schema.key, "atomic attribute", path)
+    heads = [column.parts[0] for column in tree.find_all(exp.Column)]
+    return [(head.meta["start"], head.meta["end"] + 1, find(head.name)) for head in heads]
+
+
+def _refused(what: str, path: tuple[str, ...], remedy: str) -> NablaError:
+    return NablaError("NABLA_NESTED_CONDITION", what, place=level(path), remedy=remedy)

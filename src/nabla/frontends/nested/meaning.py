@@ -1,0 +1,163 @@
+"""What an expression of the language means: its schema, and its value by the operators of the specification."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nabla.errors import NablaError
+from nabla.frontends.nested import language, model, operators
+from nabla.frontends.nested.conditions import condition
+from nabla.frontends.nested.language import Nested, Shape, entries
+from nabla.frontends.nested.model import Relation
+from nabla.frontends.nested.schema import Schema, is_prime, joined, level, resolver, same
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table or view that expressions read. `pnf` says that it is a nested relation, with arrays sorted at every level,
+    and not any rows with such a schema."""
+
+    schema: Schema
+    pnf: bool = True
+
+
+Sources = Mapping[str, Source]
+
+
+def source_of(name: str, sources: Sources) -> tuple[str, Source]:
+    """The table that a name means, in any case, and its own name."""
+    for known, source in sources.items():
+        if known.casefold() == name.casefold():
+            return known, source
+    raise NablaError(
+        "NABLA_UNKNOWN_TABLE",
+        f'there is no table or view "{name}"',
+        place="nested view",
+        remedy=f"There are: {', '.join(sources)}." if sources else "Create it first.",
+    )
+
+
+def schema_of(expression: Nested, sources: Sources) -> Schema:
+    """The schema of the result. An error says which operator does not fit its operands, and at which level."""
+    return _SCHEMAS[type(expression)](expression, sources)
+
+
+def _projected(e: language.Project, sources: Sources) -> Schema:
+    return subschema(e.shape, schema_of(e.input, sources))
+
+
+def subschema(shape: Shape, schema: Schema, path: tuple[str, ...] = ()) -> Schema:
+    """The prime subschema that a user names by its structured attributes."""
+    find = resolver(schema, schema.names, "attribute", path)
+    parts: dict[str, Schema] = {}
+    for name, inner in entries(shape):
+        attribute = find(name)
+        if attribute in schema.structured:
+            part = schema[attribute]
+            parts[attribute] = part if inner is None else subschema(inner, part, (*path, attribute))
+        elif inner is not None:
+            raise NablaError(
+                "NABLA_NESTED_ATTRIBUTE",
+                f'"{attribute}" is atomic and has nothing inside',
+                place=level(path),
+                remedy=f"Structured attributes are: {', '.join(schema.structured) or 'none'}.",
+            )
+    return Schema(schema.atoms, tuple((name, parts[name]) for name in schema.structured if name in parts))
+
+
+def _nested(e: language.Nest, sources: Sources) -> Schema:
+    _, source = source_of(e.name, sources)
+    table = source.schema
+    find = resolver(table, table.key, "column", ())
+    types = dict(table.atoms)
+
+    def nested(shape: Shape) -> Schema:
+        named = list(entries(shape))
+        columns = [find(name) for name, inner in named if inner is None]
+        parts = tuple((name, nested(inner)) for name, inner in named if inner is not None)
+        return Schema(tuple((column, types[column]) for column in columns), parts)
+
+    return nested(e.shape)
+
+
+def _expanded(e: language.Expand, sources: Sources) -> Schema:
+    schema, target = schema_of(e.input, sources), Schema.of(e.target)
+    if not is_prime(schema, target):
+        raise NablaError(
+            "NABLA_NOT_PRIME",
+            f"{schema.typed} is not a prime subschema of {target.typed}",
+            place="expand",
+            remedy="Name all that it has, with the same types and the same atomic attributes at every level.",
+        )
+    return target
+
+
+def _selected(e: language.Select, sources: Sources) -> Schema:
+    schema = schema_of(e.input, sources)
+    condition(e.selection, schema)
+    return schema
+
+
+def _of_both(e: language.Union | language.Difference | language.Intersect, sources: Sources) -> Schema:
+    left, right = schema_of(e.left, sources), schema_of(e.right, sources)
+    if not same(left, right):
+        raise NablaError(
+            "NABLA_NESTED_OPERANDS",
+            f"{left.typed} and {right.typed} are different schemas",
+            place=type(e).__name__.lower(),
+            remedy="Expand or project one of them, so that both have the same attributes and types at every level.",
+        )
+    return left
+
+
+_SCHEMAS: dict[type[Nested], Callable[[Any, Sources], Schema]] = {
+    language.Table: lambda e, sources: source_of(e.name, sources)[1].schema,
+    language.Nest: _nested,
+    language.Select: _selected,
+    language.Project: _projected,
+    language.Expand: _expanded,
+    language.Union: _of_both,
+    language.Difference: _of_both,
+    language.Intersect: _of_both,
+    language.Join: lambda e, sources: joined(schema_of(e.left, sources), schema_of(e.right, sources)),
+}
+
+
+def evaluate(expression: Nested, sources: Sources, relations: Mapping[str, Relation]) -> Relation:
+    """The value of an expression, from those of the tables. Operands have their atoms in the same order."""
+
+    def value(e: Nested) -> Relation:
+        match e:
+            case language.Table():
+                return relations[e.name]
+            case language.Nest():
+                names = sources[e.name].schema.key
+                rows = (dict(zip(names, key, strict=True)) for key in relations[e.name])
+                return model.nest(_columns(rows, e, sources), schema_of(e, sources))
+            case language.Select():
+                schema = schema_of(e.input, sources)
+                return operators.selection(value(e.input), condition(e.selection, schema), schema)
+            case language.Project():
+                return operators.projection(value(e.input), schema_of(e, sources))
+            case language.Expand():
+                return operators.expansion(value(e.input), schema_of(e, sources))
+            case language.Union():
+                return operators.union(value(e.left), value(e.right))
+            case language.Difference():
+                return operators.difference(value(e.left), value(e.right))
+            case language.Intersect():
+                return operators.intersection(value(e.left), value(e.right))
+            case language.Join():
+                return operators.join(value(e.left), value(e.right))
+        raise AssertionError(f"{type(e).__name__} has no meaning")
+
+    return value(expression)
+
+
+def _columns(rows: Any, e: language.Nest, sources: Sources) -> Any:
+    """Flat rows under the names that the flat form of the nested schema has."""
+    schema = schema_of(e, sources)
+    names = [name for _, name, _ in schema.all_atoms]
+    return ({flat: row[name] for flat, name in zip(schema.flat, names, strict=True)} for row in rows)

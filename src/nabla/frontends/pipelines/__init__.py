@@ -1,0 +1,1 @@
+"""Apache Spark Declarative Pipelines projects."""

@@ -1,0 +1,1 @@
+"""Views from Spark SQL text and PySpark DataFrames."""

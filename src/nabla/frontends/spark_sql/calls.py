@@ -1,0 +1,107 @@
+"""Aggregate and window functions."""
+
+from __future__ import annotations
+
+import re
+
+from nabla.algebra.expressions import Call, Column, Expr, WindowCall
+from nabla.frontends.spark_sql.expressions import Printer, Unsupported, is_deterministic
+from nabla.frontends.spark_sql.tree import Expression
+
+# One name for a function, whatever alias the query used.
+_CANONICAL = {
+    "mean": "avg",
+    "std": "stddev_samp",
+    "stddev": "stddev_samp",
+    "variance": "var_samp",
+    "every": "bool_and",
+    "any": "bool_or",
+    "some": "bool_or",
+    "first_value": "first",
+    "last_value": "last",
+    "array_agg": "collect_list",
+    "string_agg": "listagg",
+}
+
+# Their arguments, if any, repeat the order of the window, and their frame is prescribed.
+_RANKING = frozenset({"RowNumber", "Rank", "DenseRank", "PercentRank", "CumeDist"})
+_FRAMELESS = _RANKING | {"NTile", "Lead", "Lag"}
+
+_BOUNDS = {
+    "UnboundedPreceding": "UNBOUNDED PRECEDING",
+    "UnboundedFollowing": "UNBOUNDED FOLLOWING",
+    "CurrentRow": "CURRENT ROW",
+}
+
+# What is printed here, so that Spark need not be asked for it.
+PRINTED = _FRAMELESS | _BOUNDS.keys() | {"NthValue", "WindowExpression", "WindowSpecDefinition", "SpecifiedWindowFrame"}
+PRINTED |= {"SortOrder", "ListAgg", "Mode", "First", "Last", "HyperLogLogPlusPlus", "PivotFirst"}
+
+
+def call(p: Printer, e: Expression, column: Column) -> Call:
+    """An AggregateExpression as the call that defines `column`."""
+    function, distinct = e.children[0], bool(e.fields["isDistinct"])
+    name = _CANONICAL.get(function.function, function.function)
+    inputs = [part.children[0] if part.kind == "SortOrder" else part for part in function.children]
+    arguments = tuple(p.expr(part) for part in inputs)
+    if name == "count" and not distinct and [a.sql for a in arguments] == ["1"]:
+        arguments = ()
+    condition = p.expr(e.fields["filter"]) if e.fields["filter"] else None
+    return Call(column, name, arguments, distinct, condition, _template(p, function, name, distinct))
+
+
+def _template(p: Printer, function: Expression, name: str, distinct: bool) -> str:
+    """How the call is written where `name(arguments)` does not say it all."""
+    word, fields = "DISTINCT " if distinct else "", function.fields
+    if function.kind == "ListAgg" and fields.get("orderExpressions"):
+        order = ", ".join(f"{{{i}}} {p.order(o).direction}" for i, o in enumerate(fields["orderExpressions"], start=2))
+        return f"{name}({word}{{0}}, {{1}}) WITHIN GROUP (ORDER BY {order})"
+    if function.kind == "Mode" and fields["reverseOpt"] is not None:
+        # Spark's own text has the direction the wrong way round.
+        return f"mode() WITHIN GROUP (ORDER BY {{0}}{'' if fields['reverseOpt'] else ' DESC'})"
+    if function.kind in ("First", "Last") and fields["ignoreNulls"]:
+        return f"{name}({word}{{0}}, true)"
+    if function.kind == "HyperLogLogPlusPlus" and fields["relativeSD"] != 0.05:
+        return f"{name}({word}{{0}}, {fields['relativeSD']})"
+    if function.kind in PRINTED:
+        return ""
+    if function.sql is None:
+        raise Unsupported(f"the aggregate function {name}, which Spark cannot print as SQL that means the same")
+    if "WITHIN GROUP" not in function.sql:
+        return ""
+    return re.sub(r"`(\{\d+\})`", r"\1", function.sql)
+
+
+def window_call(p: Printer, e: Expression, column: Column) -> WindowCall:
+    """A WindowExpression; the partition is the operator's."""
+    function, window = e.children
+    order = tuple(p.order(o) for o in window.fields["orderSpec"])
+    frame = "" if function.kind in _FRAMELESS else _frame(p, window.children[-1])
+    text = Expr(_window_function(p, function, column), e.type, e.nullable, is_deterministic(function))
+    return WindowCall(column, text, order, frame)
+
+
+def _window_function(p: Printer, function: Expression, column: Column) -> str:
+    if function.kind == "AggregateExpression":
+        return call(p, function, column).sql
+    if function.kind in _RANKING:
+        return f"{function.function}()"
+    if function.kind not in ("NTile", "Lead", "Lag", "NthValue"):
+        raise Unsupported(f"the window function {function.function}")
+    nulls = " IGNORE NULLS" if function.fields.get("ignoreNulls") else ""
+    return f"{function.function}({p.arguments(function)}){nulls}"
+
+
+def _frame(p: Printer, frame: Expression) -> str:
+    if frame.kind != "SpecifiedWindowFrame":
+        return ""
+    lower, upper = (_bound(p, bound) for bound in frame.children)
+    return f"{'ROWS' if frame.fields['frameType'] == 'RowFrame' else 'RANGE'} BETWEEN {lower} AND {upper}"
+
+
+def _bound(p: Printer, bound: Expression) -> str:
+    if bound.kind in _BOUNDS:
+        return _BOUNDS[bound.kind]
+    if bound.kind == "UnaryMinus":
+        return f"{p.text(bound.children[0])} PRECEDING"
+    return f"{p.text(bound)} FOLLOWING"

@@ -1,0 +1,1 @@
+"""Integrity constraints: queries that must stay empty."""

@@ -1,0 +1,90 @@
+"""`lake.explain`: what the logs know about a view, handed to the planner. Starts no Spark and writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from nabla.algebra.expressions import Column
+from nabla.engine import types
+from nabla.engine.relations import Source
+from nabla.explain.explanation import Explanation, Subject, explain
+from nabla.explain.notes import Stored
+from nabla.lake.objects.graph import derived
+from nabla.lake.objects.view import View, load_view
+from nabla.lake.refresh.refresh import Refresh
+from nabla.lake.refresh.staleness import Staleness
+from nabla.planner.choose import choose, costs
+from nabla.planner.steps import Mode, Plan
+from nabla.storage.catalog import Entry, LakeState
+from nabla.storage.table import Snapshot
+
+if TYPE_CHECKING:
+    from nabla.lake.facade import Lake
+
+
+def explain_view(lake: Lake, entry: Entry, state: LakeState, mode: Mode) -> Explanation:
+    view = load_view(entry.name, entry.definition)
+    refresh = Refresh(lake, mode)
+    sources = {s: refresh.source(s, entry, state) for s in view.sources}
+    facts = refresh.maintenance.facts(view, entry, sources)
+    stale = Staleness(lake._log, state)
+    upstream = tuple(s for s in view.sources if derived(state.entries[s]) and s in stale)
+    subject = Subject(
+        plan=_after(upstream, choose(facts, view.staged, mode)),
+        staged=view.staged,
+        view=view.plan,
+        definition=view.sql or view.nested or "(a DataFrame)",
+        obstacles=view.obstacles,
+        notes=view.notes,
+        last=last_refresh(entry),
+        rows=entry.facts.get("rows", 0),
+        version=entry.parts["data"].version,
+        sources=view.sources,
+        stored=_sources(state, sources) | _states(view, refresh.maintenance.states(view, entry)),
+        costs=costs(facts, view.staged),
+        tables={name: _columns(source) for name, source in sources.items()},
+        upstream=upstream,
+    )
+    return explain(subject)
+
+
+def last_refresh(entry: Entry) -> str:
+    last = entry.facts.get("last")
+    return f"{last['mode']}: {last['reason']}" if last else ""
+
+
+def _after(upstream: tuple[str, ...], plan: Plan) -> Plan:
+    """What a view that has to be refreshed first will change is not known before."""
+    if not upstream:
+        return plan
+    return replace(plan, reason=f"{plan.reason}; {', '.join(upstream)} would be refreshed first and may change")
+
+
+def _sources(state: LakeState, sources: Mapping[str, Source]) -> dict[str, Stored]:
+    return {
+        name: Stored(
+            name,
+            state.entries[name].kind,
+            source.old,
+            source.new,
+            source.after.rows,
+            source.after.bytes,
+            len(source.after.files),
+            source.changed_rows,
+        )
+        for name, source in sources.items()
+    }
+
+
+def _columns(source: Source) -> tuple[Column, ...]:
+    schema = types.from_json(source.after.schema_json)
+    return tuple(Column(n, f.dataType.simpleString()) for n, f in zip(source.names, schema.fields, strict=True))
+
+
+def _states(view: View, snapshots: Mapping[str, Snapshot]) -> dict[str, Stored]:
+    return {
+        name: Stored(name, "state", log.version, log.version, log.rows, log.bytes, len(log.files))
+        for name, log in snapshots.items()
+    }

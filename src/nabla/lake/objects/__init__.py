@@ -1,0 +1,1 @@
+"""What a lake holds: names, definitions, and what depends on what."""

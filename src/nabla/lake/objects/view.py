@@ -1,0 +1,161 @@
+"""A view as the lake stores it: its algebra, so that any process can maintain it, and its text for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql.types import StructField, StructType
+
+from nabla._cached import cached_property
+from nabla.algebra.clock import functions
+from nabla.algebra.json import load_plan, to_data
+from nabla.algebra.nodes import Node, Opaque, Recursion, Scan
+from nabla.calculus.obstacles import Obstacle, expressions, obstacles
+from nabla.calculus.stages import Staged, cut
+from nabla.engine import types
+from nabla.frontends.datalog.stored import StoredRules, stored_rules
+from nabla.frontends.spark_sql.python_udfs import PythonFunction
+from nabla.storage.names import safe
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """`outputs` are the columns' names as users see them, `stored` as Delta keeps them; `nested` is the text of the nested
+    expression that it was made from, if it was, and `key` its key if it is computed key by key. `rules` is the program that
+    defines it. The plan of a recursive predicate has its columns only: its rules are evaluated together with those it
+    depends on. `maintain` says when it follows its sources. A constraint is a view that must stay empty: `on_violation` says
+    what happens otherwise. `serves` names the view that this one is auxiliary to, `functions` are what it calls of Python."""
+
+    name: str
+    plan: Node
+    outputs: tuple[str, ...]
+    stored: tuple[str, ...]
+    sql: str | None
+    notes: tuple[str, ...]
+    nested: str | None = None
+    rules: StoredRules | None = None
+    key: tuple[str, ...] = ()
+    maintain: str = "deferred"
+    on_violation: str | None = None
+    serves: str | None = None
+    functions: tuple[PythonFunction, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        plan: Node,
+        outputs: tuple[str, ...],
+        sql: str | None,
+        notes: tuple[str, ...],
+        nested: str | None = None,
+        rules: StoredRules | None = None,
+        key: tuple[str, ...] = (),
+    ) -> View:
+        return cls(name, plan, outputs, safe(outputs), sql, notes, nested, rules, key)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "plan": to_data(self.plan),
+            "outputs": list(self.outputs),
+            "stored": list(self.stored),
+            "sql": self.sql,
+            "notes": list(self.notes),
+            "layout": self.layout,
+            "nested": self.nested,
+            "rules": self.rules.to_json() if self.rules else None,
+            "key": list(self.key),
+            "maintain": self.maintain,
+            "on_violation": self.on_violation,
+            "serves": self.serves,
+            "functions": [function.to_json() for function in self.functions],
+        }
+
+    @classmethod
+    def from_json(cls, name: str, json: Mapping[str, Any]) -> View:
+        return cls(
+            name,
+            load_plan(json["plan"]),
+            tuple(json["outputs"]),
+            tuple(json["stored"]),
+            json["sql"],
+            tuple(json["notes"]),
+            json.get("nested"),
+            stored_rules(json["rules"]) if json.get("rules") else None,
+            tuple(json.get("key", ())),
+            json.get("maintain", "deferred"),
+            json.get("on_violation"),
+            json.get("serves"),
+            tuple(PythonFunction(**function) for function in json.get("functions", ())),
+        )
+
+    @property
+    def kind(self) -> str:
+        return "view" if self.on_violation is None else "constraint"
+
+    @property
+    def recursive(self) -> bool:
+        return self.rules is not None and self.rules.program.recursive(self.name)
+
+    @property
+    def group(self) -> tuple[str, ...]:
+        """The views that are refreshed together with it, itself among them."""
+        return self.rules.program.stratum(self.name).predicates if self.rules and self.recursive else (self.name,)
+
+    @cached_property
+    def obstacles(self) -> tuple[Obstacle, ...]:
+        return obstacles(self.plan)
+
+    @cached_property
+    def clock(self) -> frozenset[str]:
+        """The functions of the clock that it reads."""
+        texts = (e.sql for node in self.plan.walk() for e, _ in expressions(node))
+        return frozenset().union(*map(functions, texts))
+
+    @cached_property
+    def staged(self) -> Staged:
+        """A view that can only be recomputed keeps no state."""
+        return Staged((), self.plan) if self.obstacles else cut(self.plan, self.key)
+
+    @cached_property
+    def layout(self) -> list[list[str]]:
+        """The shape of every stage's state: a lake whose states have another one must rebuild them."""
+        return [[s.method, *(f"{c.name} {c.type}" for c in s.state)] for s in self.staged.stages]
+
+    @cached_property
+    def schema(self) -> StructType:
+        """The stored schema of the view's table."""
+        raw = [StructField(n, types.type_of(c.type)) for n, c in zip(self.stored, self.plan.columns, strict=True)]
+        return types.stored(StructType(raw), self.stored)
+
+    @cached_property
+    def sources(self) -> tuple[str, ...]:
+        """The tables and views it reads, each once."""
+        if self.rules and self.recursive:
+            return self.rules.program.sources(self.name)
+        found: dict[str, None] = {}
+        for node in self.plan.walk():
+            if isinstance(node, Scan):
+                found[node.table] = None
+            elif isinstance(node, Opaque):
+                found |= dict.fromkeys(node.tables)
+        own = {node.table for node in self.plan.walk() if isinstance(node, Recursion)}
+        return tuple(name for name in found if name not in own)
+
+    @property
+    def opaque(self) -> bool:
+        return any(isinstance(node, Opaque) for node in self.plan.walk())
+
+
+_CACHE: dict[int, tuple[Mapping[str, Any], View]] = {}
+
+
+def load_view(name: str, definition: Mapping[str, Any]) -> View:
+    """The view of a stored definition. Loading takes milliseconds and definitions hardly ever change."""
+    known = _CACHE.get(id(definition))
+    if known is None or known[0] is not definition or known[1].name != name:
+        known = (definition, View.from_json(name, definition))
+        _CACHE[id(definition)] = known
+    return known[1]

@@ -1,0 +1,1 @@
+"""Creating views and rules, and keeping them up to date."""

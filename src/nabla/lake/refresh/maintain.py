@@ -1,0 +1,275 @@
+"""What views become over a state of the lake: the planner's choice, Spark's answer, files. Commits nothing."""
+
+from __future__ import annotations
+
+import datetime
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import PySparkException
+
+from nabla._cached import cached_property
+from nabla.algebra.clock import EPOCH, Instant, Moments, stored_instant
+from nabla.engine.apply import (
+    Applied,
+    apply_change,
+    apply_large,
+    apply_replacement,
+    apply_state,
+    difference,
+    replace_large,
+)
+from nabla.engine.queries import Queries
+from nabla.engine.relations import Relations, Source
+from nabla.engine.results import Result, Rows
+from nabla.engine.spark.frames import Sessions, Workspaces
+from nabla.engine.spark.metrics import JobGroup
+from nabla.errors import NablaError
+from nabla.lake.objects.sources import current_source, snapshot_of
+from nabla.lake.objects.view import View, load_view
+from nabla.lake.refresh.build import LOST, clock_record, run, run_opaque, view_record
+from nabla.lake.reports import ViewReport
+from nabla.planner.choose import choose
+from nabla.planner.facts import Measured, SourceFacts, ViewFacts
+from nabla.planner.steps import Mode, Plan
+from nabla.storage import faults, files
+from nabla.storage.catalog import Entry, LakeState, Part
+from nabla.storage.files import DataFile
+from nabla.storage.table import Snapshot
+
+if TYPE_CHECKING:
+    from nabla.lake.facade import Lake
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Views that go together, as they would be: `entries` is empty where nothing is to be done."""
+
+    reports: Mapping[str, ViewReport]
+    entries: Mapping[str, Entry] = field(default_factory=dict)
+
+    @property
+    def info(self) -> dict[str, Mapping[str, Any]]:
+        """What the lake's history says of them."""
+        said = ("mode", "reason", "inserted", "deleted", "seconds", "version", "sources")
+        return {name: {word: getattr(self.reports[name], word) for word in said} for name in self.entries}
+
+
+class Maintenance:
+    """Use it as a context: what it registers with Spark goes with it. Several threads may use one."""
+
+    def __init__(self, lake: Lake) -> None:
+        self.lake = lake
+        self.workspace = Workspaces(lake._on_spark.workspace)
+
+    def __enter__(self) -> Maintenance:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.workspace.__exit__()
+
+    @cached_property
+    def now(self) -> Instant:
+        """One moment for all views."""
+        return Instant.now(self.lake._zone)
+
+    def moments(self, view: View, entry: Entry) -> Moments:
+        """Spark's time zone is not asked for where time does not matter."""
+        return Moments(stored_instant(entry.facts.get("clock")) or self.now, self.now) if view.clock else EPOCH
+
+    def clock_moved(self, view: View, entry: Entry) -> bool:
+        """Whether time alone may have changed the view."""
+        return bool(view.clock) and self.moments(view, entry).moved(view.clock)
+
+    def bring(self, names: tuple[str, ...], state: LakeState, sources: Mapping[str, Source], mode: Mode) -> Moved:
+        """A view, or those that go together, brought to the versions of its sources."""
+        begun = time.perf_counter()
+        entries = {name: state.entries[name] for name in names}
+        views = {name: load_view(name, entry.definition) for name, entry in entries.items()}
+        name = names[0]
+        view, entry = views[name], entries[name]
+        plan = self._plan(view, entry, sources, mode)
+        if plan.mode == "skip":
+            seconds = time.perf_counter() - begun
+            return Moved({n: _report(replace(plan, view=n), e, Applied(), seconds, "") for n, e in entries.items()})
+        group = JobGroup(lambda: self.lake._spark, f"nabla-{uuid.uuid4().hex[:8]}", f"refresh of {name}")
+        try:
+            results = self._execute(views, plan, sources, state, group)
+            faults.point("refresh.computed")
+            applied = {n: self._apply(views[n], plan, results[n], entries[n]) for n in names}
+        except PySparkException as error:
+            raise self.lake._translated(error, f'refresh of view "{name}"') from None
+        seconds, versions = time.perf_counter() - begun, {s: source.new for s, source in sources.items()}
+        reports, moved = {}, {}
+        for n in names:
+            report = _report(replace(plan, view=n), entries[n], applied[n], seconds, group.name)
+            report = replace(report, looked_at=results[n].looked_at, rounds=results[n].rounds, jobs=group.jobs)
+            reports[n] = _with_sources(report, versions, applied[n])
+            moved[n] = self._entry(views[n], plan, entries[n], applied[n], reports[n], sources)
+        faults.point("refresh.written")
+        return Moved(reports, moved)
+
+    def _plan(self, view: View, entry: Entry, sources: Mapping[str, Source], mode: Mode) -> Plan:
+        """Where nothing moved, sources are not looked at: they may not be there."""
+        moved = any(source.old != source.new for source in sources.values())
+        if (
+            mode != "full"
+            and not moved
+            and not self.clock_moved(view, entry)
+            and entry.definition["layout"] == view.layout
+        ):
+            return Plan(view.name, "skip", "no source changed", ())
+        return choose(self.facts(view, entry, sources), view.staged, mode)
+
+    def facts(self, view: View, entry: Entry, sources: Mapping[str, Source]) -> ViewFacts:
+        must_rebuild = ""
+        found = []
+        for name, source in sources.items():
+            changed, gone = 0, False
+            if source.old == LOST:
+                must_rebuild = f"{name} was built again"
+                found.append(SourceFacts(name, source.after.rows, 0, 0, True))
+                continue
+            try:
+                changed = source.changed_rows
+                if source.feed is None and source.old != source.new and source.change.schema_changed:
+                    raise _schema_changed(name)
+                gone = source.past_is_gone
+            except NablaError as error:
+                if error.code != "NABLA_VERSION_GONE":
+                    raise
+                must_rebuild = f"{error.code}: {error.message} (source {name})"
+            moved = source.old != source.new
+            found.append(SourceFacts(name, source.after.rows, changed, 0, moved, source.after.bytes, gone))
+        if entry.definition["layout"] != view.layout:
+            raise _other_layout(view)
+        past = tuple(Measured(**{**p, "changed": tuple(p.get("changed", ()))}) for p in entry.facts.get("past", ()))
+        rows, cold = entry.facts.get("rows", 0), self.lake._cold(view.name)
+        moved = self.clock_moved(view, entry)
+        return ViewFacts(view.name, rows, tuple(found), past, view.obstacles, must_rebuild, cold, moved)
+
+    def states(self, view: View, entry: Entry) -> dict[str, Snapshot]:
+        return {
+            stage.state_table: snapshot_of(self.lake, entry.parts[stage.table])
+            for stage in view.staged.stages
+            if stage.table in entry.parts
+        }
+
+    def _execute(
+        self,
+        views: Mapping[str, View],
+        plan: Plan,
+        sources: Mapping[str, Source],
+        state: LakeState,
+        group: JobGroup,
+    ) -> dict[str, Result]:
+        view = views[plan.view]
+        entry = state.entries[view.name]
+        if view.opaque:
+            group.begin()
+            return {view.name: run_opaque(self.lake, view, sources, self.workspace("large"))}
+        self.lake._on_spark.teach(view.functions)
+        sessions = Sessions(group.before(self.workspace), group.before(self.lake._on_spark.shared))
+        own = {name: current_source(self.lake, name, state) for name in views} if view.recursive else {}
+        relations = Relations({**sources, **own}, self.states(view, entry), self.moments(view, entry))
+        return run(self.lake, views, view, Queries(sessions, relations, plan))
+
+    def _apply(self, view: View, plan: Plan, result: Result, entry: Entry) -> Applied:
+        data, feed = snapshot_of(self.lake, entry.parts["data"]), self.lake._log.folder(entry.parts["feed"])
+        version, now = data.version + 1, datetime.datetime.now(datetime.UTC)
+        if result.whole is not None:
+            if result.whole.table is None:
+                applied = replace_large(self.workspace("large"), data, feed, result.whole, version, now)
+            else:
+                applied = apply_change(view.name, data, feed, difference(data, result.whole.table), version, now)
+        elif result.replacement is not None:
+            applied = apply_replacement(data, feed, result.replacement, version, now)
+        elif result.change is None:
+            applied = Applied(rows=data.rows)
+        elif result.change.table is None:
+            applied = apply_large(self.workspace("large"), data, feed, result.change, version, now)
+        else:
+            applied = apply_change(view.name, data, feed, result.change.table, version, now)
+        for table, rows in result.states.items():
+            applied.adds[table], applied.removes[table] = self._state_files(plan, entry, table, rows)
+        return applied
+
+    def _state_files(
+        self, plan: Plan, entry: Entry, table: str, rows: Rows
+    ) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
+        log = snapshot_of(self.lake, entry.parts[table])
+        if rows.table is None:
+            written = files.adopt(rows.folder or "", log.folder)
+        elif plan.mode == "full":
+            written = files.write(log.folder, rows.table)
+        elif rows.table.num_rows == 0:
+            written = ()
+        else:
+            return apply_state(log, rows.table)
+        return written, (log.files if plan.mode == "full" else ())
+
+    def _entry(
+        self,
+        view: View,
+        plan: Plan,
+        entry: Entry,
+        applied: Applied,
+        report: ViewReport,
+        sources: Mapping[str, Source],
+    ) -> Entry:
+        facts = view_record(entry.facts, report, applied.rows, sources, self.lake._warm(view.name, plan.mode))
+        parts = _advanced(entry, applied, report)
+        return replace(entry, parts=parts, facts=facts | clock_record(view, self.moments(view, entry).after))
+
+
+def _advanced(entry: Entry, applied: Applied, report: ViewReport) -> dict[str, Part]:
+    said = {"sources": report.sources, "mode": report.mode, "reason": report.reason}
+    return {
+        name: part.advanced(applied.adds.get(name, ()), applied.removes.get(name, ()), said)
+        if applied.adds.get(name) or applied.removes.get(name)
+        else part.settled
+        for name, part in entry.parts.items()
+    }
+
+
+def _schema_changed(source: str) -> NablaError:
+    return NablaError(
+        "NABLA_SCHEMA_CHANGED",
+        f'the columns of "{source}" have changed since the view was made',
+        place=f'table "{source}"',
+        remedy="Register the table again and create the views that read it again, with rebuild=True.",
+    )
+
+
+def _other_layout(view: View) -> NablaError:
+    return NablaError(
+        "NABLA_LAYOUT",
+        "this version of Nabla keeps the view's hidden state in another form",
+        place=f'view "{view.name}"',
+        remedy="Create the view again with rebuild=True.",
+    )
+
+
+def _report(plan: Plan, entry: Entry, applied: Applied, seconds: float, group: str) -> ViewReport:
+    estimates = {k: e.seconds for k, e in (("incremental", plan.incremental), ("full", plan.full)) if e}
+    version = entry.parts["data"].version
+    return ViewReport(
+        plan.view,
+        plan.mode,
+        plan.reason,
+        applied.inserted,
+        applied.deleted,
+        round(seconds, 4),
+        dict(entry.facts.get("sources", {})),
+        version,
+        estimates=estimates,
+        job_group=group,
+    )
+
+
+def _with_sources(report: ViewReport, sources: dict[str, int], applied: Applied) -> ViewReport:
+    moved = bool(applied.adds.get("data") or applied.removes.get("data"))
+    return replace(report, sources=sources, version=report.version + moved)

@@ -1,0 +1,149 @@
+"""Bringing views up to date: layer by layer, one commit for each view and all that must move with it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from nabla.engine.relations import Source
+from nabla.errors import NotIncremental
+from nabla.lake.constraints.violations import Violated
+from nabla.lake.objects.graph import Job, layers, sources_of, with_upstream
+from nabla.lake.objects.sources import make_source
+from nabla.lake.objects.view import load_view
+from nabla.lake.refresh.maintain import Maintenance
+from nabla.lake.reports import RefreshReport, ViewReport
+from nabla.lake.write.commit import Proposal, at_once, retried
+from nabla.planner.steps import Mode
+from nabla.storage.catalog import Entry, LakeState
+
+if TYPE_CHECKING:
+    from nabla.lake.facade import Lake
+
+PARALLEL = 4
+RETRIES = 5
+
+Progress = Callable[[ViewReport], None]
+
+
+def due(state: LakeState) -> list[str]:
+    """What a refresh that names nothing is about. Constraints follow by themselves, but not what others write."""
+    views = [n for n, e in state.entries.items() if e.kind == "view" and e.definition.get("maintain") != "manual"]
+    registered = {n for n, e in state.entries.items() if e.kind == "registered"}
+    checked = [n for n, e in state.entries.items() if e.kind == "constraint" and registered & sources_of(e)]
+    return views + checked
+
+
+class Refresh:
+    """One call of lake.refresh: the sources are pinned to their versions at its start, and registered with Spark once."""
+
+    def __init__(self, lake: Lake, mode: Mode) -> None:
+        self.lake = lake
+        self.log = lake._log
+        self.mode = mode
+        self.started = self.log.state()
+        self.pinned = {name: self.log.table(e.parts["data"]).latest() for name, e in self._registered().items()}
+        self.maintenance = Maintenance(lake)
+        self.held: set[str] = set()
+
+    def _registered(self) -> Mapping[str, Entry]:
+        return {name: e for name, e in self.started.entries.items() if e.kind == "registered"}
+
+    def run(self, names: Iterable[str], progress: Progress | None = None) -> RefreshReport:
+        reports: dict[str, ViewReport] = {}
+        wanted = with_upstream(names, self.started)
+        if self.mode == "strict":
+            self._refuse_obstacles(wanted)
+        with self.maintenance:
+            for layer in layers(wanted, self.started):
+                for report in self._layer(layer):
+                    reports[report.name] = report
+                    if progress is not None:
+                        progress(report)
+        return RefreshReport({name: reports[name] for name in wanted})
+
+    def _layer(self, layer: list[Job]) -> Iterator[ViewReport]:
+        """What does not depend on each other goes side by side."""
+        if len(layer) == 1:
+            yield from self._job(layer[0])
+            return
+        failure: BaseException | None = None
+        with ThreadPoolExecutor(min(PARALLEL, len(layer))) as pool:
+            for running in [pool.submit(self._job, job) for job in layer]:
+                try:
+                    yield from running.result()
+                except BaseException as error:
+                    failure = failure or error
+        if failure is not None:  # after those that could be refreshed have been reported
+            raise failure
+
+    def _refuse_obstacles(self, names: list[str]) -> None:
+        stale: set[str] = set()
+        for name in names:
+            entry = self.started.entries[name]
+            view = load_view(name, entry.definition)
+            moved = any(s in stale or self._moved(s, entry) for s in view.sources)
+            if not moved and not self.maintenance.clock_moved(view, entry):
+                continue
+            stale.add(name)
+            if view.obstacles:
+                first = view.obstacles[0]
+                raise NotIncremental(first.code, first.what, place=f'view "{name}", {first.place}', remedy=first.remedy)
+
+    def _moved(self, source: str, entry: Entry) -> bool:
+        return self._version(source, entry, self.started) != entry.facts["sources"][source]
+
+    def _version(self, source: str, entry: Entry, state: LakeState) -> int:
+        """The version of a source that this refresh brings views to: tables as pinned, views as they are by now. What
+        moves with its sources may be further than that."""
+        if source in self.pinned:
+            return self.pinned[source]
+        pinned = self.started.entries[source].kind == "table" and not at_once(entry)
+        return (self.started if pinned else state).entries[source].parts["data"].version
+
+    def _job(self, job: Job) -> list[ViewReport]:
+        return retried(lambda: self._attempt(job), RETRIES)
+
+    def _attempt(self, job: Job) -> list[ViewReport]:
+        begun = time.perf_counter()
+        state = self.log.state()
+        proposal = Proposal(self.lake, state, self.maintenance)
+        reports: dict[str, ViewReport] = {}
+        for names in job:
+            now = proposal.state
+            entry = now.entries[names[0]]
+            view = load_view(names[0], entry.definition)
+            if waiting := sorted(self.held.intersection(view.sources)):
+                proposal.discard()
+                return self._hold(job, state, f"waits for {', '.join(waiting)}, which is held back")
+            sources = {s: self.source(s, entry, now) for s in view.sources}
+            moved = self.maintenance.bring(names, now, sources, self.mode)
+            proposal.put(moved.entries, moved.info)
+            reports |= moved.reports
+        if proposal.changes:
+            proposal.follow()
+            try:
+                proposal.check()
+            except Violated as violated:
+                proposal.discard()
+                return self._hold(job, state, violated.message, violated)
+            proposal.commit("refresh")
+        seconds = round(time.perf_counter() - begun, 4)
+        return [replace(report, seconds=seconds) for report in reports.values()]
+
+    def _hold(self, job: Job, state: LakeState, reason: str, violated: Violated | None = None) -> list[ViewReport]:
+        """Views that stay at their last good version, and with them what reads them."""
+        names = [name for unit in job for name in unit]
+        self.held |= set(names)
+        found = violated.violations if violated else ()
+        entries = (state.entries[name] for name in names)
+        return [
+            ViewReport(e.name, "held", reason, 0, 0, 0.0, e.facts["sources"], e.parts["data"].version, violations=found)
+            for e in entries
+        ]
+
+    def source(self, name: str, entry: Entry, state: LakeState) -> Source:
+        return make_source(self.lake, name, state, entry.facts["sources"][name], self._version(name, entry, state))

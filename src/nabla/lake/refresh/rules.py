@@ -1,0 +1,250 @@
+"""Rules as views: every predicate of a program is a view; those that depend on each other are built and refreshed together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Set
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from nabla.algebra.clock import Instant, Moments, functions
+from nabla.algebra.expressions import quote
+from nabla.algebra.nodes import Constant, Node
+from nabla.calculus.obstacles import expressions
+from nabla.engine import types
+from nabla.engine.driver.rounds import DriverRounds, Unsuited, suits
+from nabla.engine.queries import Queries
+from nabla.engine.relations import Relations
+from nabla.engine.results import Rows
+from nabla.engine.spark.frames import Sessions, Workspace
+from nabla.engine.spark.rounds import Rounds, run_group, sized
+from nabla.errors import NablaError
+from nabla.frontends.datalog import magic
+from nabla.frontends.datalog.functions import Changeable, UnknownType
+from nabla.frontends.datalog.program import Program
+from nabla.frontends.datalog.propagate import show
+from nabla.frontends.datalog.stored import StoredRules, new_rules
+from nabla.frontends.spark_sql.define import define
+from nabla.lake.objects.names import columns_of
+from nabla.lake.objects.sources import current_source, make_source
+from nabla.lake.objects.view import View, load_view
+from nabla.lake.refresh.build import build, outdated
+from nabla.lake.refresh.maintain import Maintenance
+from nabla.lake.reports import RefreshReport, ViewReport
+from nabla.lake.write.commit import Proposal
+from nabla.planner.choose import LARGE_CHANGE
+from nabla.planner.steps import Plan, Size
+from nabla.storage.catalog import Entry, LakeState
+
+if TYPE_CHECKING:
+    from nabla.lake.facade import Lake
+
+
+def create_rules(lake: Lake, name: str, text: str, rebuild: bool = False) -> RefreshReport:
+    """Reads a program over the lake's tables and views, and builds a view for each of its predicates: all, or none."""
+    state = lake._log.state()
+    known = programs(state).get(name)
+    before = set(known.program.stored) if known else set()
+    tables = {n: _columns(lake, e) for n, e in state.entries.items() if n not in before}
+    rules = new_rules(name, text, tables, lambda sql, columns: _type_of(lake, sql, columns))
+    program = rules.program
+    if known is not None and not rebuild:
+        raise _exists(lake, known, program)
+    _refuse_circles(state, rules)
+    given = replace(state, entries=state.changed(dict.fromkeys(before)))
+    for predicate in program.stored:
+        lake._declared(given).check_new(predicate)
+    _refuse_use(state, name, before - set(program.stored), besides=before)
+    now = given
+    reports: dict[str, ViewReport] = {}
+    try:
+        for unit in _units(program):
+            built = build(lake, {p: _view(rules, p) for p in unit}, now)
+            now = replace(now, entries=now.changed({p: entry for p, (entry, _) in built.items()}))
+            reports |= {p: report for p, (_, report) in built.items()}
+    except PySparkException as error:
+        raise lake._translated(error, f'rules "{name}"') from None
+    with Maintenance(lake) as maintenance:
+        proposal = Proposal(lake, state, maintenance)
+        proposal.outdate({**dict.fromkeys(before), **outdated(given, before)})
+        proposal.put({p: now.entries[p] for p in reports}, {p: report.brief() for p, report in reports.items()})
+        proposal.follow()
+        proposal.check()
+        proposal.commit("create rules", reads=program.tables.keys())
+    return RefreshReport(reports)
+
+
+def _exists(lake: Lake, known: StoredRules, program: Program) -> NablaError:
+    if _meaning(known.program) != _meaning(program):
+        return NablaError(
+            "NABLA_DEFINITION_CHANGED",
+            f'the rules "{known.name}" exist with another definition',
+            place=f"lake {lake.path}",
+            remedy="Pass rebuild=True to replace them and compute them anew.",
+        )
+    return NablaError(
+        "NABLA_EXISTS",
+        f'there are rules "{known.name}" already',
+        place=f"lake {lake.path}",
+        remedy="Drop them first, or pass rebuild=True to build them anew.",
+    )
+
+
+def _meaning(program: Program) -> tuple[object, ...]:
+    """What comments and layout do not change."""
+    return tuple(map(str, program.clauses)), tuple(program.columns(p) for p in program.stored)
+
+
+def _refuse_circles(state: LakeState, rules: StoredRules) -> None:
+    """Rules that are replaced may not read a view that reads their own predicates."""
+    own, waiting = set(rules.program.stored), list(rules.program.tables)
+    seen: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name in own:
+            raise NablaError(
+                "NABLA_CYCLE",
+                f'"{name}" would depend on itself',
+                place=f'rules "{rules.name}"',
+                remedy="Define all that depends on each other in the same rules.",
+            )
+        if name not in seen:
+            seen.add(name)
+            waiting += state.entries[name].facts.get("sources", {})
+
+
+def drop_rules(lake: Lake, name: str) -> None:
+    state = lake._log.state()
+    own = set(find(lake, name, state).program.stored)
+    _refuse_use(state, name, own, besides=own)
+    lake._log.commit(dict.fromkeys(own), state, "drop rules")
+
+
+def _refuse_use(state: LakeState, name: str, predicates: Set[str], besides: Set[str]) -> None:
+    """Predicates that are to go must not be read by others."""
+    for other, entry in state.entries.items():
+        used = predicates & entry.facts.get("sources", {}).keys()
+        if used and other not in besides:
+            raise NablaError(
+                "NABLA_IN_USE",
+                f'"{min(used)}" is read by {other}',
+                place=f'rules "{name}"',
+                remedy="Drop that first.",
+            )
+
+
+def ask(lake: Lake, question: str) -> DataFrame:
+    """The rows of a predicate that a question matches, computed from the tables for just that question."""
+    state = lake._log.state()
+    predicate = question.split("(", 1)[0].strip()
+    entry = state.entries.get(predicate)
+    rules = load_view(predicate, entry.definition).rules if entry is not None and entry.kind == "view" else None
+    if rules is None:
+        raise NablaError(
+            "NABLA_RULES_UNKNOWN",
+            f"no rules define {predicate}",
+            place=question,
+            remedy=f"Ask about {', '.join(p for r in programs(state).values() for p in r.program.predicates)}.",
+        )
+    program = rules.program
+    read = {n: current_source(lake, n, state) for n in program.tables}
+    size: Size = "large" if sum(s.after.rows for s in read.values()) > LARGE_CHANGE else "tiny"
+    now = Instant.now(lake._zone)
+    schema = load_view(predicate, state.entries[predicate].definition).schema
+    workspace = Workspace(lake._on_spark.engine(size), lake._log.new_staging(), size)
+    plan = Plan(predicate, "full", "asked", (), size=size)
+    sessions = Sessions(lambda size: workspace, lake._on_spark.shared)
+    queries = Queries(sessions, Relations(read, {}, Moments(now, now)), plan)
+    frame = _answer(program, question, queries, schema).frame(lake._on_spark.home)
+    return frame.toDF(*(c.name for c in program.columns(predicate)))
+
+
+def _answer(program: Program, question: str, queries: Queries, schema: StructType) -> Rows:
+    """On the driver if it is small and plain, else on Spark."""
+    if suits(queries):
+        with suppress(Unsuited):
+            driver = DriverRounds(queries)
+            return driver.whole(magic.ask(program, question, driver), schema)
+    rounds = Rounds(queries)
+    return rounds.whole(magic.ask(program, question, rounds), schema)
+
+
+def evaluated(lake: Lake, workspace: Workspace, view: View, entry: Entry, state: LakeState) -> DataFrame:
+    """A recursive view computed from scratch by Spark, from the versions that it reflects."""
+    assert view.rules is not None
+    sources = {n: make_source(lake, n, state, v, v) for n, v in entry.facts["sources"].items()}
+    now = Instant.now(lake._zone)
+    plan = sized(Plan(view.name, "full", "verified", ()), sources.values())
+    sessions = Sessions(lambda size: workspace, lambda size: workspace)
+    queries = Queries(sessions, Relations(sources, {}, Moments(now, now)), plan)
+    schemas = {p: load_view(p, state.entries[p].definition).schema for p in view.group}
+    result = run_group(view.rules.program.group(view.name), schemas, queries, only_spark=True)[view.name]
+    assert result.whole is not None
+    return result.whole.frame(workspace)
+
+
+def programs(state: LakeState) -> dict[str, StoredRules]:
+    """The programs of a lake by name."""
+    found: dict[str, StoredRules] = {}
+    for name, entry in state.entries.items():
+        if entry.kind == "view" and entry.definition.get("rules"):
+            rules = load_view(name, entry.definition).rules
+            assert rules is not None
+            found.setdefault(rules.name, rules)
+    return found
+
+
+def find(lake: Lake, name: str, state: LakeState) -> StoredRules:
+    known = programs(state)
+    if name not in known:
+        there = f"There are {', '.join(known)}." if known else "Create them first."
+        raise NablaError("NABLA_RULES_UNKNOWN", f'there are no rules "{name}"', place=f"lake {lake.path}", remedy=there)
+    return known[name]
+
+
+def delta_rules(lake: Lake, name: str) -> str:
+    """The incremental rules of a program, as Manthey derives them, for people."""
+    return show(find(lake, name, lake._log.state()).program)
+
+
+def _units(program: Program) -> Iterator[tuple[str, ...]]:
+    for stratum in program.strata:
+        if stratum.recursive:
+            yield stratum.predicates
+        else:
+            yield from ((p,) for p in stratum.predicates if p in program.stored)
+
+
+def _view(rules: StoredRules, predicate: str) -> View:
+    program = rules.program
+    columns = program.columns(predicate)
+    recursive = program.recursive(predicate)
+    plan: Node = Constant(columns, ()) if recursive else program.plan(predicate)
+    outputs = tuple(c.name for c in columns)
+    notes = ("recursive: over-deleted and rederived, round by round",) if recursive else ()
+    return View.of(predicate, plan, outputs, None, notes, rules=rules)
+
+
+def _columns(lake: Lake, entry: Entry) -> list[tuple[str, str]]:
+    snapshot = lake._log.table(entry.parts["data"]).snapshot(entry.parts["data"].version)
+    shape = types.from_json(snapshot.schema_json)
+    names = columns_of(entry)
+    return [(name, field.dataType.simpleString()) for name, field in zip(names, shape.fields, strict=True)]
+
+
+def _type_of(lake: Lake, sql: str, columns: Mapping[str, str]) -> str:
+    """The type that Spark gives an expression. What follows from facts changes with the facts alone."""
+    row = ", ".join(f"CAST(NULL AS {kind}) AS {quote(name)}" for name, kind in columns.items())
+    try:
+        frame = lake._spark.sql(f"SELECT {sql} AS value FROM (SELECT {row or '1 AS one'})")
+    except PySparkException as error:
+        raise UnknownType(str(error).splitlines()[0]) from error
+    plan = define(lake._spark, frame, (), "value").plan
+    parts = [part for node in plan.walk() for part, _ in expressions(node)]
+    if not all(part.deterministic for part in parts) or any(functions(part.sql) for part in parts):
+        raise Changeable(sql)
+    return frame.schema.fields[0].dataType.simpleString()

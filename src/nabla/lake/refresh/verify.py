@@ -1,0 +1,172 @@
+"""Is a view exactly its query? Recomputed from the versions it reflects, and compared as bags."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import StringType
+
+from nabla.algebra.clock import Moments, stored_instant
+from nabla.algebra.nodes import Aggregate, At, Node, Scan, TopK
+from nabla.algebra.sql import to_sql
+from nabla.algebra.traverse import rewritten
+from nabla.calculus.stages import without_ties
+from nabla.engine import types
+from nabla.engine.sources import snapshot_frame
+from nabla.engine.spark.frames import Workspace
+from nabla.errors import Mismatch, NablaError
+from nabla.lake.objects.sources import current_source, make_source
+from nabla.lake.objects.view import View, load_view
+from nabla.lake.refresh.build import LOST
+from nabla.lake.refresh.rules import evaluated
+from nabla.planner.choose import TINY_TABLES
+from nabla.planner.steps import Size
+from nabla.storage.bags import N
+from nabla.storage.catalog import Entry, LakeState
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from nabla.lake.facade import Lake
+
+SHOWN = 20
+CHOOSING = frozenset(("first", "last", "min_by", "max_by", "collect_list", "listagg"))
+"""Functions whose result depends on the order of the rows, or on which of equal ones it takes."""
+TOLERANCE = 1e-9
+"""Sums of floating point numbers depend on the order of summation: two that differ by less are taken as equal."""
+
+
+def verify(lake: Lake, entry: Entry, state: LakeState) -> None:
+    view = load_view(entry.name, entry.definition)
+    if again := [source for source, version in entry.facts["sources"].items() if version == LOST]:
+        raise NablaError(
+            "NABLA_VERSION_GONE",
+            f"it reflects {', '.join(again)} as it was before it was built again",
+            place=f'view "{view.name}"',
+            remedy="Refresh it first.",
+        )
+    with _workspace(lake, view, entry, state) as workspace:
+        expected = _recomputed(lake, workspace, view, entry, state)
+        part = entry.parts["data"]
+        found = workspace.fitted(
+            snapshot_frame(workspace, lake._log.table(part).snapshot(part.version), view.schema.names)
+        )
+        differences = _difference(found, expected, view)
+        if differences.num_rows and any(map(_leaves_a_choice, view.plan.walk())):
+            differences = _difference(found, _without_ties(workspace, view, entry), view)
+    if differences.num_rows:
+        _compare_roughly(view, *(_copies(differences, sign) for sign in (1, -1)))
+
+
+@contextmanager
+def recomputed(lake: Lake, view: View, entry: Entry, state: LakeState) -> Iterator[DataFrame]:
+    """A view's query, evaluated from scratch on the versions that its entry names."""
+    with _workspace(lake, view, entry, state) as workspace:
+        yield _recomputed(lake, workspace, view, entry, state)
+
+
+def _workspace(lake: Lake, view: View, entry: Entry, state: LakeState) -> Workspace:
+    size = _size(lake, entry, state)
+    lake._on_spark.teach(view.functions)
+    return Workspace(lake._on_spark.new_engine(size), lake._log.new_staging(), size)
+
+
+def _size(lake: Lake, entry: Entry, state: LakeState) -> Size:
+    read = [entry, *(state.entries[source] for source in entry.facts["sources"])]
+    rows = sum(current_source(lake, e.name, state).after.rows for e in read)
+    return "tiny" if rows < TINY_TABLES else "large"
+
+
+def _difference(found: DataFrame, expected: DataFrame, view: View) -> pa.Table:
+    """The rows that one of two bags has more copies of, with how many more: one query, and maps can be counted, too."""
+    names = [f"c{i}" for i in range(len(view.schema))]
+    expected = expected.toDF(*names)
+    found = _collated(found.toDF(*names), expected)
+    signed = found.selectExpr("*", "1L AS n").unionAll(expected.selectExpr("*", "-1L AS n"))
+    different = signed.groupBy(*names).agg({"n": "sum"}).where("`sum(n)` <> 0")
+    return types.conform(different.toArrow(), types.with_weight(view.schema))
+
+
+def _collated(found: DataFrame, like: DataFrame) -> DataFrame:
+    """Stored strings with the collations of the query, which says what is equal."""
+    wanted = {f.name: f.dataType for f in like.schema.fields if isinstance(f.dataType, StringType)}
+    return found.withColumns({name: found[name].cast(kind) for name, kind in wanted.items() if kind != StringType()})
+
+
+def _copies(differences: pa.Table, sign: int) -> pa.Table:
+    """The rows that there are too many of (sign 1) or too few (sign -1), each as often."""
+    counts = pc.multiply(differences[N], pa.scalar(sign, pa.int64())).to_pylist()
+    rows = [row for row, n in enumerate(counts) for _ in range(n)]
+    return differences.drop_columns([N]).take(pa.array(rows, pa.int64()))
+
+
+def _recomputed(lake: Lake, workspace: Workspace, view: View, entry: Entry, state: LakeState) -> DataFrame:
+    """The user's own text where there is one: it owes nothing to Nabla's algebra."""
+    if view.recursive:
+        return evaluated(lake, workspace, view, entry, state)
+    for name, version in entry.facts["sources"].items():
+        source = make_source(lake, name, state, version, version)
+        workspace.fitted(source.frame(workspace, At.NEW)).createOrReplaceTempView(name)
+    if view.sql is not None and not view.clock and not view.functions:
+        return workspace.session.sql(view.sql)
+    return _evaluated(workspace, view.plan, entry)
+
+
+def _leaves_a_choice(node: Node) -> bool:
+    """Where rows tie for the last places of a LIMIT, any of them is an answer, and so is any row's value for `first` (which is
+    a least or greatest row in the algebra), even after an ORDER BY: Spark may lose it on the way."""
+    chosen = isinstance(node, Aggregate) and any(call.function in CHOOSING for call in node.calls)
+    return chosen or isinstance(node, TopK)
+
+
+def _without_ties(workspace: Workspace, view: View, entry: Entry) -> DataFrame:
+    """The view's query as it is maintained: of rows that any of would do it has certain ones."""
+    plan = rewritten(view.plan, lambda node: without_ties(node) if isinstance(node, TopK) else node)
+    return _evaluated(workspace, plan, entry)
+
+
+def _evaluated(workspace: Workspace, plan: Node, entry: Entry) -> DataFrame:
+    text = to_sql(plan, _name)
+    reflected = stored_instant(entry.facts.get("clock"))
+    return workspace.session.sql(Moments(reflected, reflected).bound(text) if reflected else text)
+
+
+def _name(scan: Scan) -> str:
+    return f"`{scan.table}`"
+
+
+def _compare_roughly(view: View, extra: pa.Table, missing: pa.Table) -> None:
+    """Rows pair up if they are equal but for the last digits of floating point numbers."""
+    left = list(map(tuple, (r.values() for r in extra.to_pylist())))
+    unmatched: list[tuple[Any, ...]] = []
+    for wanted in (tuple(r.values()) for r in missing.to_pylist()):
+        close = next((row for row in left if _close(row, wanted)), None)
+        if close is None:
+            unmatched.append(wanted)
+        else:
+            left.remove(close)
+    if left or unmatched:
+        rows = [(row, "only in the view") for row in left] + [(row, "missing from the view") for row in unmatched]
+        shown = "; ".join(f"{row} {where}" for row, where in rows[:SHOWN])
+        raise Mismatch(
+            "NABLA_MISMATCH",
+            f'view "{view.name}" is not its query: {len(left)} rows too many, {len(unmatched)} missing: {shown}',
+            rows=tuple(rows),
+            place=f'view "{view.name}"',
+            remedy=f'Please report this with the view\'s definition; refresh("{view.name}", mode="full") repairs it.',
+        )
+
+
+def _close(a: Any, b: Any) -> bool:
+    if isinstance(a, float) and isinstance(b, float):
+        return a == b or (math.isnan(a) and math.isnan(b)) or math.isclose(a, b, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+    if isinstance(a, tuple | list) and isinstance(b, tuple | list):
+        return len(a) == len(b) and all(_close(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_close(a[k], b[k]) for k in a)
+    return bool(a == b)

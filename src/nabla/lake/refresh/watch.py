@@ -1,0 +1,98 @@
+"""A long-lived process: looks at the lake's sources, refreshes what a new version made stale, tells who listens."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from nabla.errors import NablaError
+from nabla.lake.constraints.violations import Violated
+from nabla.lake.objects.graph import with_upstream
+from nabla.lake.refresh.refresh import due
+from nabla.lake.refresh.schedule import freshness
+from nabla.lake.refresh.staleness import Staleness
+
+if TYPE_CHECKING:
+    from nabla.lake.facade import Lake
+    from nabla.lake.reports import ViewReport
+    from nabla.planner.steps import Mode
+    from nabla.storage.catalog import Entry
+
+PATIENCE = 60.0
+"""A refresh that fails is tried again after a while that doubles up to so many seconds."""
+
+Wait = Callable[[float], bool]
+"""Waits for so many seconds, or until somebody wants the watch to end: then the answer is true."""
+
+
+def _nothing(_: object) -> None:
+    pass
+
+
+@dataclass
+class Watch:
+    """Watches the views named, with what they depend on, or all. One view that cannot be refreshed stops no other."""
+
+    lake: Lake
+    views: Sequence[str] = ()
+    mode: Mode = "auto"
+    interval: float = 1.0
+    refreshed: Callable[[ViewReport], object] = _nothing
+    failed: Callable[[NablaError], object] = _nothing
+    _failures: int = field(default=0, init=False)
+
+    def run(self, wait: Wait, seconds: float | None = None) -> None:
+        """Until `wait` says so, or for so many seconds. A refresh that has begun is finished."""
+        end = None if seconds is None else time.monotonic() + seconds
+        while True:
+            self.turn()
+            pause = min(self.interval * 2.0 ** min(self._failures, 16), max(self.interval, PATIENCE))
+            if end is not None:
+                pause = min(pause, end - time.monotonic())
+            if pause <= 0 or wait(pause):
+                return
+
+    def turn(self) -> bool:
+        """Looks once, and refreshes what is stale; whether all of that worked."""
+        try:
+            stale = self._stale()
+            worked = not stale or self._refresh(stale)
+            self.lake._subscriptions.deliver()  # somebody else may have refreshed
+        except NablaError as error:
+            self.failed(error)
+            worked = False
+        self._failures = 0 if worked else self._failures + 1
+        return worked
+
+    def _stale(self) -> tuple[str, ...]:
+        state = self.lake._log.state()
+        stale = Staleness(self.lake._log, state)
+        named = [self.lake._declared(state).entry(n, "view").name for n in self.views]
+        watched = with_upstream(named, state) if named else due(state)
+        return tuple(n for n in watched if n in stale and _may_wait_no_longer(state.entries[n]))
+
+    def _refresh(self, names: tuple[str, ...]) -> bool:
+        try:
+            reports = self.lake.refresh(*names, mode=self.mode, progress=self._progress)
+            for report in reports.held:
+                if report.violations:
+                    self.failed(Violated(report.violations, remedy=f"{report.name} stays as it was."))
+        except NablaError as error:
+            if len(names) > 1:
+                worked = [self._refresh((name,)) for name in names]
+                return all(worked)
+            self.failed(error)
+            return False
+        return not reports.held
+
+    def _progress(self, report: ViewReport) -> None:
+        if report.mode not in ("skip", "held"):
+            self.refreshed(report)
+
+
+def _may_wait_no_longer(entry: Entry) -> bool:
+    """A view with a target freshness collects changes until its last refresh is so long ago."""
+    target = freshness(entry.definition.get("maintain", "deferred"))
+    return target is None or time.time() - entry.facts.get("refreshed", 0.0) >= target

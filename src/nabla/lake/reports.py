@@ -1,0 +1,228 @@
+"""What the lake's methods return: typed records that print well in a terminal and in a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import datetime
+from html import escape
+from typing import Any, Generic, TypeVar
+
+from nabla.calculus.recursion.fixpoint import Round, summary
+from nabla.lake.constraints.violations import Violation
+
+T = TypeVar("T")
+
+
+def text_table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    cells = [[str(h) for h in headings], *([cell(v) for v in row] for row in rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(headings))]
+    lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in cells]
+    return "\n".join([lines[0], "  ".join("─" * w for w in widths), *lines[1:]])
+
+
+def html_table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    head = "".join(f"<th style='text-align:left'>{escape(str(h))}</th>" for h in headings)
+    body = "".join(
+        "<tr>" + "".join(f"<td style='text-align:left'>{escape(cell(v))}</td>" for v in row) + "</tr>" for row in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.2f}"
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%d %H:%M:%S")
+    if isinstance(value, Mapping):
+        return ", ".join(f"{k}@{v}" for k, v in value.items())
+    if isinstance(value, tuple) and value and isinstance(value[0], Round):
+        return summary(value)
+    return str(value)
+
+
+@dataclass(frozen=True)
+class _Record:
+    def to_dict(self) -> dict[str, Any]:
+        return {k: v.isoformat() if isinstance(v, datetime) else v for k, v in asdict(self).items()}
+
+    def __str__(self) -> str:
+        return ", ".join(f"{f.name}={cell(getattr(self, f.name))}" for f in fields(self))
+
+
+class _Table(Mapping[str, T], Generic[T]):
+    """A mapping by name that shows itself as a table."""
+
+    headings: tuple[str, ...] = ()
+
+    def __init__(self, items: Mapping[str, T]) -> None:
+        self._items = dict(items)
+
+    def __getitem__(self, name: str) -> T:
+        for key, value in self._items.items():
+            if key.casefold() == name.casefold():
+                return value
+        raise KeyError(f"{name}; there are {', '.join(self._items) or 'none'}")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def _rows(self) -> list[list[object]]:
+        return [[getattr(item, h) for h in self.headings] for item in self._items.values()]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: item.to_dict() for name, item in self._items.items()}  # type: ignore[attr-defined]
+
+    def __str__(self) -> str:
+        return text_table(self.headings, self._rows())
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return html_table(self.headings, self._rows())
+
+
+@dataclass(frozen=True)
+class ViewReport(_Record):
+    """How one view was refreshed. `sources` are the versions it now reflects; `inserted` and `deleted` count the rows of
+    the minimal change, whatever the mode."""
+
+    name: str
+    mode: str
+    reason: str
+    inserted: int
+    deleted: int
+    seconds: float
+    sources: dict[str, int]
+    version: int
+    jobs: int = 0
+    estimates: dict[str, float] = field(default_factory=dict)
+    job_group: str = ""
+    looked_at: int = 0
+    """Rows that the driver looked through for those that the change can join, beside what Spark read."""
+    rounds: tuple[Round, ...] = ()
+    """The rounds of a recursion: what each found, by predicate."""
+    violations: tuple[Violation, ...] = ()
+    """Why a view is held back: the constraints that its change would violate, and the rows."""
+
+    def to_dict(self) -> dict[str, Any]:
+        said = replace(self, violations=())
+        return super(ViewReport, said).to_dict() | {"violations": [v.to_dict() for v in self.violations]}
+
+    def brief(self) -> dict[str, Any]:
+        """As a lake remembers it: of rounds, which may be thousands, their number."""
+        return self.to_dict() | {"rounds": len(self.rounds)}
+
+
+class RefreshReport(_Table[ViewReport]):
+    headings = ("name", "mode", "inserted", "deleted", "seconds", "version", "reason")
+
+    @property
+    def held(self) -> tuple[ViewReport, ...]:
+        """The views that stay at their last good version, because a constraint would not hold."""
+        return tuple(report for report in self.values() if report.mode == "held")
+
+
+@dataclass(frozen=True)
+class Reverted(_Record):
+    """A table or view that has an earlier content again: its new version, and the change that led there. The change of a
+    large table is not counted."""
+
+    name: str
+    version: int
+    inserted: int | None
+    deleted: int | None
+
+
+class RevertReport(_Table[Reverted]):
+    headings = ("name", "version", "inserted", "deleted")
+
+
+@dataclass(frozen=True)
+class Checked(_Record):
+    """A constraint evaluated from scratch: how many rows violate it, and which."""
+
+    name: str
+    on_violation: str
+    violations: int
+    found: Violation
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"name": self.name, "violations": self.violations, **self.found.to_dict()}
+
+
+class CheckReport(_Table[Checked]):
+    headings = ("name", "on_violation", "violations")
+
+    @property
+    def violated(self) -> tuple[Checked, ...]:
+        return tuple(checked for checked in self.values() if checked.violations)
+
+
+@dataclass(frozen=True)
+class Status(_Record):
+    """A table, view or constraint now. `stale` tells whether a source of the view has moved on; `last` is its last refresh;
+    `when` says when a view follows its sources, or what a constraint does when it is violated. The rows of a constraint are
+    its violations."""
+
+    name: str
+    kind: str
+    version: int
+    rows: int | None
+    stale: bool
+    sources: dict[str, int]
+    last: str
+    updated: datetime | None = None
+    obstacles: tuple[str, ...] = ()
+    when: str = ""
+
+
+class LakeStatus(_Table[Status]):
+    headings = ("name", "kind", "version", "rows", "stale", "sources", "last")
+
+
+@dataclass(frozen=True)
+class Event(_Record):
+    """One version of a table or view and how it came about."""
+
+    version: int
+    timestamp: datetime | None
+    operation: str
+    inserted: int | None
+    deleted: int | None
+    seconds: float | None
+    reason: str
+
+
+class History(Sequence[Event]):
+    """Newest first."""
+
+    headings = ("version", "timestamp", "operation", "inserted", "deleted", "seconds", "reason")
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        self._events = list(events)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._events[index]
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def _rows(self) -> list[list[object]]:
+        return [[getattr(e, h) for h in self.headings] for e in self._events]
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        return [e.to_dict() for e in self._events]
+
+    def __str__(self) -> str:
+        return text_table(self.headings, self._rows())
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return html_table(self.headings, self._rows())

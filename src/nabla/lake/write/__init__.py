@@ -1,0 +1,1 @@
+"""Changing tables: transactions, the commit that makes them true, previews and undo."""

@@ -1,0 +1,119 @@
+"""Undo: the lake's tables, views and constraints with the content that they had at an earlier version of the lake.
+
+Nothing is computed. What a table or view gained and lost since then is known as its minimal change; the inverse of it is
+what a revert records and publishes, and the files of that time take their place again. History goes on: a revert is a
+commit like any other, and can be reverted.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from nabla._cached import cached_property
+from nabla.engine.apply import feed_rows, split, total
+from nabla.lake.objects.graph import derived, sources_of
+from nabla.lake.objects.sources import make_source, snapshot_of
+from nabla.lake.refresh.maintain import Maintenance
+from nabla.lake.reports import Reverted, RevertReport
+from nabla.lake.write.commit import Proposal, retried
+from nabla.storage import bags, changes, files
+from nabla.storage.catalog import Entry, LakeState, Part
+
+if TYPE_CHECKING:
+    from nabla.lake.facade import Lake
+
+RETRIES = 5
+
+
+def revert(lake: Lake, version: int) -> RevertReport:
+    return retried(lambda: _attempt(lake, version), RETRIES)
+
+
+def _attempt(lake: Lake, version: int) -> RevertReport:
+    then, now = lake._log.state(version), lake._log.state()
+    way_back = _Return(lake, now, then)
+    entries, reports = {}, {}
+    for name in way_back.names:
+        entries[name], reports[name] = way_back.entry(name)
+    with Maintenance(lake) as maintenance:
+        proposal = Proposal(lake, now, maintenance)
+        proposal.put(entries, {name: {"inserted": r.inserted, "deleted": r.deleted} for name, r in reports.items()})
+        proposal.follow()  # what was made since then
+        proposal.check()
+        if proposal.changes:
+            proposal.commit("revert")
+    return RevertReport(reports)
+
+
+@dataclass(frozen=True)
+class _Return:
+    """From the state `now` to what `then` was. What was made, or built again, since then has no way back."""
+
+    lake: Lake
+    now: LakeState
+    then: LakeState
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(name for name, old in self.then.entries.items() if self._same(name) and self._moved(old))
+
+    def _same(self, name: str) -> bool:
+        """Whether this is the table of then, or the view of then over what it read then."""
+        old, new = self.then.entries[name], self.now.entries.get(name)
+        if new is None or new.parts["data"].path != old.parts["data"].path:
+            return False
+        return all(source in self.then.entries and self._same(source) for source in sources_of(old))
+
+    def _moved(self, old: Entry) -> bool:
+        new = self.now.entries[old.name]
+        if old.kind == "registered":
+            return False
+        return {n: p.version for n, p in old.parts.items()} != {n: p.version for n, p in new.parts.items()} or (
+            old.facts.get("sources") != new.facts.get("sources")
+        )
+
+    def entry(self, name: str) -> tuple[Entry, Reverted]:
+        old, new = self.then.entries[name], self.now.entries[name]
+        source = make_source(self.lake, name, self.now, old.parts["data"].version, new.parts["data"].version)
+        large = not derived(old) and source.changed_rows > changes.RECORDED_ROWS
+        change = None if large else bags.negated(source.change_rows())
+        parts = {n: self._restored(p, new.parts[n]) for n, p in old.parts.items() if n != "feed"}
+        facts = {**new.facts, **{fact: old.facts[fact] for fact in ("rows", "clock") if fact in old.facts}}
+        if derived(old):
+            assert change is not None
+            parts["feed"] = self._published(new.parts["feed"], change, parts["data"].version)
+            facts["sources"] = {s: self._reflected(s, v) for s, v in old.facts["sources"].items()}
+        elif change is not None:
+            recorded = changes.record(source.table.folder, change)
+            parts["data"] = _saying(parts["data"], {changes.KEY: [file.to_json() for file in recorded]})
+        counts = [None, None] if change is None else [total(rows) for rows in split(change)]
+        return replace(new, parts=parts, facts=facts), Reverted(name, parts["data"].version, counts[1], counts[0])
+
+    def _restored(self, old: Part, new: Part) -> Part:
+        if old.version == new.version:
+            return new
+        before, after = snapshot_of(self.lake, old), snapshot_of(self.lake, new)
+        there, wanted = {f.path for f in after.files}, {f.path for f in before.files}
+        adds = [file for file in before.files if file.path not in there]
+        return new.advanced(adds, [file for file in after.files if file.path not in wanted])
+
+    def _published(self, feed: Part, change: pa.Table, version: int) -> Part:
+        if not change.num_rows:
+            return feed
+        rows = feed_rows(*split(change), version, datetime.datetime.now(datetime.UTC))
+        return feed.advanced(files.write(self.lake._log.folder(feed), rows))
+
+    def _reflected(self, source: str, version: int) -> int:
+        """A view that was up to date is so again; one that lagged behind does so again."""
+        old, new = self.then.entries[source].parts["data"], self.now.entries[source].parts["data"]
+        back = version == old.version and source in self.names and new.version != old.version
+        return new.version + 1 if back else version
+
+
+def _saying(part: Part, metadata: Mapping[str, Any]) -> Part:
+    return replace(part, pending=replace(part.pending, metadata=metadata)) if part.pending else part

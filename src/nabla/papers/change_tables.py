@@ -1,0 +1,118 @@
+"""Change tables (Gupta and Mumick; thesis, chapter 5): how the groups of an aggregate change.
+
+A change table □Q has a row for every group that may have changed: by how much its sums, its counts and its number of
+causes changed. It is made from the delta of what is aggregated and applied to the *extent* of Q, its rows with their number
+of causes. How it moves on from there to the root of a view is in change_routes.py.
+
+Only functions with *combine* and *cancel* have one: two results can be combined, and a row can be added that undoes another.
+For sum and count both are addition, of values weighted with 1 and −1. (Averages the engine keeps as sum and count, and
+minima, which combine but do not cancel, until the extreme is deleted: see partials.py.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nabla.algebra.expressions import Call, Column, Expr, Named, equal
+from nabla.algebra.nodes import Aggregate, Filter, Join, Node, Project, UnionAll
+from nabla.calculus.delta import primed
+from nabla.calculus.partials import INTEGERS
+from nabla.papers.pairs import Pair
+from nabla.papers.sets import Rows, project, union
+
+WEIGHT = Column("weight#", "bigint", False)
+
+
+@dataclass(frozen=True, eq=False)
+class ChangeTable:
+    """□Q: its rows, the group-by attributes, the attributes whose old value and change are added, and the count. What is
+    neither is kept: attributes of an operand of a product that does not change."""
+
+    rows: Node
+    group: tuple[str, ...]
+    added: frozenset[str]
+    causes: Column
+
+
+def can_convert(q: Aggregate) -> bool:
+    """Whether all functions combine and cancel. Without group-by attributes SQL has a row even for no causes."""
+    return bool(q.keys) and all(_cancels(call) for call in q.calls)
+
+
+def _cancels(call: Call) -> bool:
+    if call.distinct or call.filter or call.template:
+        return False
+    if call.function == "sum":
+        return call.arguments[0].type in INTEGERS and not call.arguments[0].nullable
+    return call.function == "count" and len(call.arguments) < 2
+
+
+def converted(q: Aggregate, delta: Pair, causes: Column) -> ChangeTable | None:
+    """□V = π_A,f,sum(c)((ΔQ × {1}) ∪ (cancel(∇Q) × {−1})), the weight doing what cancel does (definition 5.6)."""
+    signed = [(plan, sign) for plan, sign in ((delta.insert, 1), (delta.delete, -1)) if plan is not None]
+    if not signed:
+        return None
+    columns = (*q.input.columns, WEIGHT)
+    rows = UnionAll(tuple(_weighted(plan, sign) for plan, sign in signed), columns)
+    calls = [Call(call.column, "sum", (_weighted_value(call),)) for call in q.calls]
+    count = Call(causes, "sum", (WEIGHT.ref,))
+    added = frozenset(call.column.name for call in q.calls)
+    return ChangeTable(Aggregate(rows, q.keys, (*calls, count)), q.keys, added, causes)
+
+
+def _weighted(plan: Node, sign: int) -> Node:
+    weight = Named(WEIGHT, Expr(f"{sign}L", "bigint", False))
+    return Project(plan, (*(Named(c, c.ref) for c in plan.columns), weight))
+
+
+def _weighted_value(call: Call) -> Expr:
+    weight = WEIGHT.ref.sql
+    if call.function == "sum":
+        return Expr(f"(CAST({call.arguments[0].sql} AS BIGINT) * {weight})", "bigint", False)
+    if not call.arguments:
+        return WEIGHT.ref
+    return Expr(f"CASE WHEN {call.arguments[0].sql} IS NOT NULL THEN {weight} ELSE 0L END", "bigint", False)
+
+
+@dataclass(frozen=True, eq=False)
+class _Applied:
+    """The three sets of definition 5.7."""
+
+    touched: Node  # 𝒟 = E ⋉ □Q: what may change
+    updated: Node  # 𝒰 = σ(c ≠ 0)(π(□Q ⋈ E)): what it becomes
+    fresh: Node  # 𝒩 = □Q ▷ E: groups that were not there
+
+
+def _applied(extent: Node, table: ChangeTable) -> _Applied:
+    beside = primed(table.rows)
+    on = tuple(equal(extent.column(k).ref, beside.column(k + "'").ref, null_safe=True) for k in table.group)
+    both = Join(extent, beside, on)
+    summed = table.added | {table.causes.name}
+
+    def value(c: Column) -> Expr:
+        return Expr(f"({c.ref.sql} + {beside.column(c.name + chr(39)).ref.sql})", c.type) if c.name in summed else c.ref
+
+    combined = Project(both, tuple(Named(c, value(c)) for c in extent.columns))
+    left = Filter(combined, (Expr(f"({table.causes.ref.sql} <> 0)", "boolean", False),))
+    stored = primed(extent)
+    known = tuple(equal(table.rows.column(k).ref, stored.column(k + "'").ref, null_safe=True) for k in table.group)
+    fresh = Join(table.rows, stored, known, "anti")
+    in_order = tuple(Named(c, fresh.column(c.name).ref) for c in extent.columns)
+    return _Applied(Join(extent, beside, on, "semi"), left, Project(fresh, in_order))
+
+
+def refreshed(extent: Node, table: ChangeTable) -> Node:
+    """E ⊔ □Q = (E − 𝒟) ∪ 𝒰 ∪ 𝒩 (definition 5.7)."""
+    sets = _applied(extent, table)
+    new = (Rows(extent) - Rows(sets.touched)) | Rows(sets.updated) | Rows(sets.fresh)
+    assert new.plan is not None
+    return new.plan
+
+
+def back_to_delta(extent: Node, table: ChangeTable) -> Pair:
+    """The minimal delta that a change table stands for: ∇Q = 𝒟 − (𝒰 ∪ 𝒩) and ΔQ = (𝒰 ∪ 𝒩) − 𝒟, without the counts."""
+    sets = _applied(extent, table)
+    names = tuple(c.name for c in extent.columns if c.name != table.causes.name)
+    before = Rows(project(sets.touched, names))
+    after = Rows(project(union(sets.updated, sets.fresh), names))
+    return Pair((before - after).plan, (after - before).plan)

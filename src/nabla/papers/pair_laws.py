@@ -1,0 +1,98 @@
+"""The registry of pair rules, and what the rules speak of: operands that change and operators to apply to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from nabla._cached import cached_property
+from nabla.algebra.nodes import Distinct, Node
+from nabla.papers.sets import EMPTY, Rows
+
+
+@dataclass(frozen=True, eq=False)
+class Operand:
+    """S as the rules speak of it: S, ∇S and ΔS, and what follows from them."""
+
+    old: Rows
+    deleted: Rows = EMPTY
+    inserted: Rows = EMPTY
+
+    @cached_property
+    def kept(self) -> Rows:
+        """S − ∇S"""
+        return self.old - self.deleted
+
+    @cached_property
+    def new(self) -> Rows:
+        """Sᵐ = (S − ∇S) ∪ ΔS"""
+        return self.kept | self.inserted
+
+
+@dataclass(frozen=True, eq=False)
+class BaseRelation(Operand):
+    """A table after the change, where Sᵐ is what it is now."""
+
+    now: Rows = EMPTY
+
+    @cached_property
+    def new(self) -> Rows:
+        return self.now
+
+
+@dataclass(frozen=True, eq=False)
+class Operator:
+    """The operator of a view, to be applied to other operands: to none if one of them is the empty set."""
+
+    node: Node
+
+    def __call__(self, *operands: Rows) -> Rows:
+        plans = [operand.plan for operand in operands if operand.plan is not None]
+        if len(plans) < len(operands):
+            return EMPTY
+        if isinstance(self.node, Distinct):
+            return Rows(Distinct(self.node.input.with_inputs(*plans)))
+        return Rows(self.node.with_inputs(*plans))
+
+    @property
+    def operands(self) -> tuple[Node, ...]:
+        """Union and projection of sets are a Distinct over the bag's operator: their operands are below that."""
+        return self.node.input.inputs if isinstance(self.node, Distinct) else self.node.inputs
+
+
+Derive = Callable[..., tuple[Rows, Rows]]
+
+
+@dataclass(frozen=True)
+class PairRule:
+    """A row of the papers' tables."""
+
+    name: str
+    query: str
+    delete: str
+    insert: str
+    source: str
+    applies: Callable[[Node], bool]
+    derive: Derive
+
+
+PAIR_RULES: dict[str, PairRule] = {}
+
+
+def pair_rule(
+    query: str, *, delete: str, insert: str, source: str, of: Callable[[Node], bool]
+) -> Callable[[Derive], Derive]:
+    """Registers a function (q, s, t) -> (∇Q, ΔQ) for the operators that `of` accepts."""
+
+    def register(derive: Derive) -> Derive:
+        PAIR_RULES[derive.__name__] = PairRule(derive.__name__, query, delete, insert, source, of, derive)
+        return derive
+
+    return register
+
+
+def pair_rule_of(node: Node) -> PairRule:
+    for rule in PAIR_RULES.values():
+        if rule.applies(node):
+            return rule
+    raise LookupError(f"{type(node).__name__} has no pair rule: is the view in set form?")

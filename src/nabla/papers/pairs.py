@@ -1,0 +1,75 @@
+"""The papers' own form: what a change deletes from a set, ∇Q, and what it inserts into it, ΔQ.
+
+`Pairs(changed).of(q)` derives the pair of expressions for a view in set form (see set_form.py), by one rule an operator.
+A rule is a row of the papers' tables with its transcription below it. The pairs are *minimal*, ∇Q ⊆ Q and ΔQ ∩ Q = ∅,
+if those of the tables are. Nothing is computed: both are plans, which share what they have in common. As a graph a pair
+is linear in the size of the view; written out it would be exponential (thesis 4.3.1).
+
+Nabla's engine carries signed bags instead (rules.py): views have duplicates. The pairs are what the papers prove things
+about, what `explain` can show in their notation, and a second derivation to test the first one against.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from nabla.algebra.nodes import At, Node, Scan
+from nabla.papers import pair_rules as pair_rules  # registers the rules
+from nabla.papers.pair_laws import BaseRelation, Operand, Operator, pair_rule_of
+from nabla.papers.sets import Rows
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """∇Q and ΔQ as plans; None is the empty set."""
+
+    delete: Node | None
+    insert: Node | None
+
+
+class Pairs:
+    """∇Q and ΔQ for every part Q of a view, for a change of the tables `changed`.
+
+    Read at OLD these are *pre-update* expressions: the tables are as they were before the change. Read at NEW they are
+    *post-update*: each R is replaced by (R − ΔR) ∪ ∇R (thesis, theorem 4.2)."""
+
+    def __init__(self, changed: frozenset[str], at: At = At.OLD) -> None:
+        self.changed = changed
+        self.at = at
+        self._operands: dict[int, Operand] = {}
+        self._keep: list[Node] = []  # what the ids of the memo belong to must stay alive
+
+    def of(self, q: Node) -> Pair:
+        operand = self.operand(q)
+        return Pair(operand.deleted.plan, operand.inserted.plan)
+
+    def operand(self, q: Node) -> Operand:
+        if id(q) not in self._operands:
+            self._keep.append(q)
+            self._operands[id(q)] = self.base(q) if isinstance(q, Scan) else self._derived(q)
+        return self._operands[id(q)]
+
+    def base(self, scan: Scan) -> Operand:
+        """A table. Its ∇R and ΔR are tables of their own."""
+        table = Rows(replace(scan, at=self.at))
+        if scan.table not in self.changed:
+            return Operand(table)
+        deleted, inserted = (Rows(replace(scan, at=self.at, table=sign + scan.table)) for sign in "∇Δ")
+        if self.at is At.OLD:
+            return Operand(table, deleted, inserted)
+        return BaseRelation((table - inserted) | deleted, deleted, inserted, now=table)
+
+    def _derived(self, q: Node) -> Operand:
+        operator = Operator(q)
+        operands = [self.operand(part) for part in operator.operands]
+        old = operator(*(operand.old for operand in operands)) if operands else Rows(q)
+        if not any(operand.deleted.plan or operand.inserted.plan for operand in operands):
+            return Operand(old)
+        deleted, inserted = pair_rule_of(q).derive(operator, *operands)
+        return Operand(old, deleted.under(q.columns), inserted.under(q.columns))
+
+
+def minimal(pair: Pair, q: Node) -> Pair:
+    """∇₂ = (Q ∩ ∇₁) − Δ₁, Δ₂ = Δ₁ − Q: any solution made minimal, q being Q before the change (GLT97, proposition 2)."""
+    before, deleted, inserted = Rows(q), Rows(pair.delete), Rows(pair.insert)
+    return Pair(((before & deleted) - inserted).plan, (inserted - before).plan)

@@ -1,0 +1,172 @@
+"""A view read as a set: the set of its rows, as an expression of set algebra.
+
+Views are bags, the papers' relations are sets. For most operators the set of rows of a result follows from the sets of
+rows of the operands: then a view over tables without duplicates (tables with a key) can be read as set algebra, and what
+the papers say holds of the set of its rows. Where duplicates decide what the result is (EXCEPT ALL, windows …) there is
+no such reading, and `set_form` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+
+from nabla.algebra.expressions import Column, Named
+from nabla.algebra.nodes import (
+    Aggregate,
+    Constant,
+    Distinct,
+    ExceptAll,
+    Filter,
+    IntersectAll,
+    Join,
+    Node,
+    Project,
+    Scan,
+    UnionAll,
+)
+from nabla.calculus.obstacles import obstacles
+from nabla.calculus.rules import outer_parts
+from nabla.papers.sets import keeps_every_column, project, projection, under, union
+
+Tables = Mapping[str, tuple[Column, ...]]
+
+
+class NotSetAlgebra(LookupError):
+    """A view that cannot be read as set algebra; the text says which operator is in the way."""
+
+
+def set_form(view: Node, tables: Tables | None = None) -> Node:
+    """The set of the view's rows. `tables` gives all columns of tables: a scan that leaves some out is a projection; a
+    table that is not named there is taken to be read whole."""
+    if found := obstacles(view):
+        raise NotSetAlgebra(str(found[0]))
+    return _Reader(tables or {}).read(view)
+
+
+def duplicate_free(view: Node, tables: Tables | None = None) -> bool:
+    """Whether a view over tables without duplicates has none itself."""
+    return _Reader(tables or {}).duplicate_free(view)
+
+
+class _Reader:
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+        self.results: dict[int, Node] = {}  # an outer join that is written out reads its operands more than once
+        self.carried = 0  # numbers the columns that are carried along, since a relation may stand beside itself
+        self.readings: dict[type[Node], Callable[..., Node]] = {
+            Scan: lambda q: project(self.whole(q), tuple(c.name for c in q.output)),
+            Constant: Distinct,
+            Filter: self.same,
+            Project: lambda q: projection(Project(self.read(q.input), q.outputs)),
+            Join: self.join,
+            UnionAll: self.union,
+            Distinct: lambda q: self.read(q.input),
+            Aggregate: self.aggregate,
+            IntersectAll: self.same,
+            ExceptAll: self.difference,
+        }
+
+    def read(self, q: Node) -> Node:
+        if type(q) not in self.readings:
+            raise NotSetAlgebra(f"{type(q).__name__} is not an operator of the papers' set algebra")
+        if id(q) not in self.results:
+            self.results[id(q)] = self.readings[type(q)](q)
+        return self.results[id(q)]
+
+    def same(self, q: Node) -> Node:
+        return q.with_inputs(*(self.read(part) for part in q.inputs))
+
+    def left_out(self, scan: Scan) -> tuple[Column, ...]:
+        return tuple(c for c in self.tables.get(scan.table, ()) if c.name not in scan.fields)
+
+    def whole(self, scan: Scan) -> Scan:
+        """The scan with the columns that it leaves out."""
+        others = self.left_out(scan)
+        mark = scan.output[0].name if scan.output else scan.table
+        columns = tuple(c.renamed(f"{c.name}#{mark}") for c in others)
+        return Scan(scan.table, scan.at, scan.output + columns, scan.fields + tuple(c.name for c in others))
+
+    def join(self, q: Join) -> Node:
+        if q.kind in ("left", "right", "full") and not tells_padding(q):
+            return self.read(outer_parts(q))
+        return self.same(q)
+
+    def union(self, q: UnionAll) -> Node:
+        """Two operands at a time, under the columns of the union."""
+        members = [self.read(member) for member in q.members]
+        return reduce(union, members[1:], under(members[0], q.output))
+
+    def aggregate(self, q: Aggregate) -> Node:
+        """Functions that count duplicates see a set whose rows stand for the copies of the bag's rows."""
+        if not q.calls:
+            return project(self.read(q.input), q.keys)
+        blind = all(call.distinct or call.function in ("min", "max") for call in q.calls)
+        return q.with_inputs(self.read(q.input) if blind else self.told_apart(q.input))
+
+    def difference(self, q: ExceptAll) -> Node:
+        if not self.duplicate_free(q.left):
+            raise NotSetAlgebra("EXCEPT ALL counts duplicates, and its first operand may have some")
+        return self.same(q)
+
+    def told_apart(self, q: Node) -> Node:
+        """A set with the columns of q and others, which has a row for every copy of a row of q: the columns that a scan
+        or a projection leaves out are carried along, and tell the copies apart."""
+        match q:
+            case Scan():
+                return self.whole(q)
+            case Filter():
+                return q.with_inputs(self.told_apart(q.input))
+            case Project():
+                below = self.told_apart(q.input)
+                self.carried += 1
+                carried = (
+                    Named(c.renamed(f"{c.label}#carried{self.carried}.{i}"), c.ref) for i, c in enumerate(below.columns)
+                )
+                return Project(below, (*q.outputs, *carried))
+            case Join(kind="semi" | "anti"):
+                return q.with_inputs(self.told_apart(q.left), self.read(q.right))
+            case Join():
+                joined = Join(self.told_apart(q.left), self.told_apart(q.right), q.on, q.kind)
+                if q.kind == "inner" or tells_padding(joined):
+                    return joined
+        if not self.duplicate_free(q):
+            raise NotSetAlgebra(f"an aggregate counts duplicates, and {type(q).__name__} below it may make some")
+        return self.read(q)
+
+    def duplicate_free(self, q: Node) -> bool:
+        match q:
+            case Distinct() | Aggregate():
+                return True
+            case Scan():
+                return not self.left_out(q)
+            case Constant():
+                return len(q.rows) < 2
+            case Filter():
+                return self.duplicate_free(q.input)
+            case Project():
+                return keeps_every_column(q) and self.duplicate_free(q.input)
+            case Join(kind="semi" | "anti") | ExceptAll():
+                return self.duplicate_free(q.left)
+            case Join():
+                apart = q.kind == "inner" or tells_padding(q)
+                return apart and self.duplicate_free(q.left) and self.duplicate_free(q.right)
+            case IntersectAll():
+                return self.duplicate_free(q.left) or self.duplicate_free(q.right)
+        return False
+
+
+def tells_padding(q: Join) -> bool:
+    """Whether a row that an outer join pads with NULLs cannot be a joined row too, nor, in a full outer join, one that is
+    padded on the other side. The papers take it for granted; on a row that is nothing but NULLs it fails, and then the
+    join has to be written out as the union that defines it (GK98 D3 to D5)."""
+    padded = {"left": (q.right,), "right": (q.left,), "full": (q.left, q.right)}[q.kind]
+    never_all_null = [any(not c.nullable for c in side.columns) for side in padded]
+    apart = [sure or _rejects_nulls(q, side) for sure, side in zip(never_all_null, padded, strict=True)]
+    return all(apart) and (q.kind != "full" or any(never_all_null))
+
+
+def _rejects_nulls(q: Join, side: Node) -> bool:
+    """Whether a row of NULLs on this side never joins, for some conjunct equates one of its columns with `=`."""
+    equated = (expr.column for c in q.on if c.sides and not c.null_safe for expr in c.sides)
+    return any(name in side.names for name in equated if name)

@@ -1,0 +1,114 @@
+"""The steps that bring a view up to date, from its stages and the names of what changed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nabla.algebra.expressions import Expr
+from nabla.algebra.nodes import Filter, Node, Project, Scan
+from nabla.algebra.traverse import relations
+from nabla.calculus import rules as rules  # registers the laws
+from nabla.calculus.by_key import of_touched, touched_keys
+from nabla.calculus.delta import Derivation
+from nabla.calculus.stages import Levels, Stage, Staged
+from nabla.planner.steps import Build, Finish, Iterate, Produce, Recompute, Replace, Settle, Step, Touch
+from nabla.rewrite.join_order import NOTHING_KNOWN, Rows, changed_first, outwards
+
+
+def maintenance(staged: Staged, changed: frozenset[str], rows: Rows = NOTHING_KNOWN) -> tuple[Step, ...]:
+    """Steps that compute the change of the view and of every stage's state from the changes of the tables `changed`.
+
+    `rows` are the sizes of tables: they decide in which order they are joined, not what comes out.
+    """
+    if staged.keyed:
+        if not relations(staged.root) & changed:
+            return ()
+        near = outwards(of_touched(staged.root, staged.key), rows)
+        return (Replace(staged.key_places, touched_keys(staged.root, staged.key, changed), near),)
+    steps: list[Step] = []
+    moved = set(changed)
+    for stage in staged.stages:
+        if stage.reads & moved:
+            steps += _stage_steps(stage, staged, frozenset(moved), rows)
+            moved.add(stage.table)
+    if not relations(staged.root) & moved:
+        return tuple(steps)
+    if staged.merged is not None:
+        steps.append(_finish(staged, staged.merged))
+    else:
+        change = _derived(staged, staged.root, frozenset(moved), rows)
+        steps.append(Produce(outwards(change, rows)))
+    return tuple(steps)
+
+
+def rebuilding(staged: Staged) -> tuple[Step, ...]:
+    """Steps that compute every state and the view whole."""
+    everything = staged.building()
+    builds: list[Step] = [_build(stage, everything) for stage in staged.stages]
+    return (*builds, Recompute(everything.new(staged.root)))
+
+
+def _build(stage: Stage, everything: Derivation) -> Step:
+    if isinstance(stage, Levels):
+        recursion = stage.recursion
+        return Iterate(stage, everything.new(recursion.start), everything.new(recursion.step), anew=True)
+    return Build(stage, stage.initial(everything))
+
+
+def _levels(stage: Levels, staged: Staged, moved: frozenset[str], rows: Rows) -> Iterate:
+    """The change of a level, by what of it and of the tables changed."""
+    start, step = stage.recursion.start, stage.recursion.step
+    level = frozenset((stage.recursion.table,))
+
+    def change(of: Node, changed: frozenset[str]) -> Node | None:
+        found = staged.derivation(changed).d(changed_first(of, changed, rows))
+        return None if found is None else outwards(found, rows)
+
+    from_level = change(step, level)
+    assert from_level is not None
+    if not stage.step_moves(moved):
+        return Iterate(stage, change(start, moved), from_level)
+    return Iterate(stage, change(start, moved), from_level, change(step, moved | level), change(step, moved))
+
+
+def _stage_steps(stage: Stage, staged: Staged, moved: frozenset[str], rows: Rows) -> list[Step]:
+    if isinstance(stage, Levels):
+        return [_levels(stage, staged, moved, rows)]
+    derivation = staged.derivation(moved)
+    ordered = _with_source(stage, changed_first(stage.source, moved, rows))
+    touched = ordered.touched(derivation)
+    steps: list[Step] = [Touch(stage, outwards(touched, rows))] if touched is not None else []
+    lost, none_lost = (outwards(ordered.settled(derivation, deleted), rows) for deleted in (True, False))
+    return [*steps, Settle(stage, lost, none_lost)]
+
+
+def _with_source(stage: Stage, source: Node) -> Stage:
+    return replace(stage, node=stage.node.with_inputs(source))
+
+
+def _derived(staged: Staged, node: Node, moved: frozenset[str], rows: Rows) -> Node:
+    derivation: Derivation = staged.derivation(moved)
+    change = derivation.d(changed_first(node, moved, rows))
+    assert change is not None
+    return change
+
+
+def _finish(staged: Staged, stage: Stage) -> Finish:
+    """The filters and projections above the last stage as expressions over its state."""
+    chain = []
+    node = staged.root
+    while isinstance(node, Filter | Project):
+        chain.append(node)
+        node = node.inputs[0]
+    assert isinstance(node, Scan)
+    by_field = {o.column.name: o.expr for o in stage.outputs()}
+    definitions: dict[str, Expr] = {c.name: by_field[f] for c, f in zip(node.output, node.fields, strict=True)}
+    present = stage.present()
+    tests = [present] if present else []
+    for part in reversed(chain):
+        if isinstance(part, Filter):
+            tests += [c.substitute(definitions) for c in part.conjuncts]
+        else:
+            definitions = {o.column.name: o.expr.substitute(definitions) for o in part.outputs}
+    keep = Expr(" AND ".join(f"({t.sql})" for t in tests), "boolean") if tests else None
+    return Finish(stage, tuple(definitions[c.name] for c in staged.root.columns), keep)

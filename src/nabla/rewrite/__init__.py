@@ -1,0 +1,1 @@
+"""Plan to plan: queries made cheaper without changing what they mean."""

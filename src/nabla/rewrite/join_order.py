@@ -1,0 +1,174 @@
+"""Joining outwards from the change.
+
+Spark joins in the order it is told. A delta term must start with the change and look up one table after the other, each
+connected to what is already there by an equality, so that every intermediate stays small and can be broadcast. This
+module reorders clusters of inner joins: from the small operand outwards, smaller tables first, and, before derivation,
+with the operands that changed first, so that what did not change is looked up once for all terms together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+from nabla.algebra.clock import timed
+from nabla.algebra.expressions import Expr, Named
+from nabla.algebra.nodes import Aggregate, At, Constant, Filter, Join, Node, Project, Scan, UnionAll
+from nabla.algebra.traverse import relations
+
+Rows = Mapping[str, int]
+"""The rows of tables, as far as they are known."""
+NOTHING_KNOWN: Rows = MappingProxyType({})
+_PASSING = 0.1
+"""The share of rows that is taken to pass a filter."""
+
+
+def is_small(node: Node) -> bool:
+    """Whether the size of the result follows the change rather than the tables."""
+    match node:
+        case Scan():
+            return node.at is At.DELTA or node.table.endswith(".touched")
+        case Constant():
+            return True
+        case UnionAll():
+            return all(is_small(part) for part in node.members)
+        case Join(kind="inner"):
+            return (is_small(node.left) or is_small(node.right)) and bool(node.on)
+        case Join(kind="semi"):
+            return is_small(node.left) or is_small(node.right)
+        case Join(kind="left" | "anti"):
+            return is_small(node.left)
+        case Join(kind="right"):
+            return is_small(node.right)
+        case Join(kind="full"):
+            return is_small(node.left) and is_small(node.right)
+        case Aggregate(keys=()):
+            return True
+    return bool(node.inputs) and all(is_small(part) for part in node.inputs)
+
+
+def broadcast_side(join: Join) -> Literal["left", "right", None]:
+    """The small side, where Spark can broadcast it: outer, semi and anti joins must stream the side they preserve."""
+    if join.kind in ("inner", "right") and is_small(join.left):
+        return "left"
+    if join.kind != "right" and join.kind != "full" and is_small(join.right):
+        return "right"
+    return None
+
+
+@dataclass
+class Cluster:
+    """Inner joins flattened: operands that are no inner joins, and all conjuncts."""
+
+    operands: list[Node]
+    conjuncts: list[Expr]
+
+
+def flatten(node: Node) -> Cluster:
+    if isinstance(node, Join) and node.kind == "inner":
+        left, right = flatten(node.left), flatten(node.right)
+        return Cluster(left.operands + right.operands, left.conjuncts + right.conjuncts + list(node.on))
+    if isinstance(node, Filter) and _joins_below(node.input):
+        inner = flatten(node.input)
+        return Cluster(inner.operands, inner.conjuncts + list(node.conjuncts))
+    if isinstance(node, Project) and _only_drops(node) and _joins_below(node.input):
+        return flatten(node.input)
+    return Cluster([node], [])
+
+
+def _joins_below(node: Node) -> bool:
+    while isinstance(node, Filter) or (isinstance(node, Project) and _only_drops(node)):
+        node = node.input
+    return isinstance(node, Join) and node.kind == "inner"
+
+
+def _only_drops(node: Project) -> bool:
+    return all(o.expr.column == o.column.name for o in node.outputs)
+
+
+def _connected(operand: Node, joined: frozenset[str], conjuncts: Sequence[Expr]) -> bool:
+    """Whether an equality ties the operand to what is already joined."""
+    for conjunct in conjuncts:
+        if conjunct.sides is None:
+            continue
+        a, b = conjunct.sides[0].columns, conjunct.sides[1].columns
+        if a and b and ((a <= joined and b <= operand.names) or (b <= joined and a <= operand.names)):
+            return True
+    return False
+
+
+def _size(operand: Node, rows: Rows) -> float:
+    """How many rows an operand may have: those of its largest table, less what filters drop."""
+    filters = sum(isinstance(node, Filter) for node in operand.walk())
+    largest = max((rows.get(node.table, 0) for node in operand.walk() if isinstance(node, Scan)), default=0)
+    return float(largest * _PASSING**filters)
+
+
+def ordered(cluster: Cluster, first: Callable[[Node], bool], rows: Rows) -> Node:
+    """A left-deep tree that starts with an operand that `first` accepts and prefers such operands throughout."""
+    waiting = sorted(cluster.operands, key=lambda operand: not first(operand))
+    conjuncts = list(cluster.conjuncts)
+    tree = waiting.pop(0)
+    tree = _with_ready_filters(tree, conjuncts)
+    while waiting:
+        tied = [operand for operand in waiting if _connected(operand, tree.names, conjuncts)]
+        operand = min(tied or waiting[:1], key=lambda o: (not first(o), _size(_filtered(o, conjuncts), rows)))
+        waiting = [o for o in waiting if o is not operand]
+        operand = _with_ready_filters(operand, conjuncts)
+        # What reads the clock stays in a filter: only there is it maintained.
+        ready = [c for c in conjuncts if c.columns <= tree.names | operand.names and not timed((c,))]
+        conjuncts = [c for c in conjuncts if c not in ready]
+        tree = Join(tree, operand, tuple(ready))
+    return Filter(tree, tuple(conjuncts)) if conjuncts else tree
+
+
+def _with_ready_filters(operand: Node, conjuncts: list[Expr]) -> Node:
+    filtered = _filtered(operand, conjuncts)
+    conjuncts[:] = [c for c in conjuncts if not (c.columns and c.columns <= operand.names)]
+    return filtered
+
+
+def _filtered(operand: Node, conjuncts: Sequence[Expr]) -> Node:
+    ready = tuple(c for c in conjuncts if c.columns and c.columns <= operand.names)
+    return Filter(operand, ready) if ready else operand
+
+
+def _reorder(node: Node, first: Callable[[Node], bool], rows: Rows) -> Node:
+    done: dict[int, Node] = {}
+
+    def visit(node: Node) -> Node:
+        if id(node) not in done:
+            done[id(node)] = rebuild(node)
+        return done[id(node)]
+
+    def rebuild(node: Node) -> Node:
+        if _joins_below(node):
+            cluster = flatten(node)
+            cluster.operands = [visit(operand) for operand in cluster.operands]
+            if any(first(operand) for operand in cluster.operands):
+                tree = ordered(cluster, first, rows)
+                if tuple(c.name for c in tree.columns) == tuple(c.name for c in node.columns):
+                    return tree
+                return Project(tree, tuple(Named(c, c.ref) for c in node.columns))
+        parts = [visit(part) for part in node.inputs]
+        if all(a is b for a, b in zip(parts, node.inputs, strict=True)):
+            return node
+        return node.with_inputs(*parts)
+
+    return visit(node)
+
+
+def outwards(node: Node, rows: Rows = NOTHING_KNOWN) -> Node:
+    """After derivation: every cluster with a small operand starts from it."""
+    return _reorder(node, is_small, rows)
+
+
+def changed_first(node: Node, changed: frozenset[str], rows: Rows = NOTHING_KNOWN) -> Node:
+    """Before derivation: operands that changed are joined first, so that their terms share all later look-ups."""
+
+    def touches(operand: Node) -> bool:
+        return not changed.isdisjoint(relations(operand))
+
+    return _reorder(node, touches, rows)

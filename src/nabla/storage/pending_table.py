@@ -1,0 +1,77 @@
+"""A table with a commit on top that nobody has made yet: its files are written, and the log does not know of them.
+
+What a transaction would do can be read like any other version, before it is decided whether it will be done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from nabla._cached import cached_property
+from nabla.storage import locations
+from nabla.storage.catalog import Entry, Part, Pending
+from nabla.storage.changes import KEY
+from nabla.storage.deltalog import Commit
+from nabla.storage.table import Snapshot, StoredTable
+
+
+class PreparedTable(StoredTable):
+    """The versions of a table, and after them the one that a promised commit would make."""
+
+    def __init__(self, table: StoredTable, version: int, pending: Pending) -> None:
+        super().__init__(table.folder)
+        self._table = table
+        self._version = version
+        self._pending = pending
+
+    def latest(self) -> int:
+        return self._version
+
+    def snapshot(self, version: int | None = None) -> Snapshot:
+        return self._prepared if version in (None, self._version) else self._table.snapshot(version)
+
+    def listed(self, version: int | None = None) -> Snapshot:
+        return self._prepared if version in (None, self._version) else self._table.listed(version)
+
+    @cached_property
+    def _prepared(self) -> Snapshot:
+        before = self._table.snapshot(self._version - 1)
+        gone = {file.path for file in self._pending.removes}
+        files = (*(file for file in before.files if file.path not in gone), *self._pending.adds)
+        return replace(before, version=self._version, files=files)
+
+    def metadata(self, version: int) -> Mapping[str, Any]:
+        return self._pending.metadata if version == self._version else self._table.metadata(version)
+
+    def commits(self, after: int, upto: int) -> Iterator[Commit | None]:
+        yield from self._table.commits(after, min(upto, self._version - 1))
+        if after < self._version <= upto:
+            adds = tuple(file.path for file in self._pending.adds)
+            yield Commit(self._version, 0, "", self._pending.metadata, adds, data_change=True)
+
+    def identity(self, version: int) -> Hashable:
+        """Another transaction may make a version of the same number, with other files."""
+        if version != self._version:
+            return version
+        return (version, *(file.path for file in (*self._pending.adds, *self._pending.removes)))
+
+    def is_made(self, version: int) -> bool:
+        return version != self._version
+
+
+def discard(entry: Entry, folder_of: Mapping[str, str]) -> None:
+    """Delete the files of promises that will not be made; `folder_of` are the folders of the entry's parts."""
+    for name, part in entry.parts.items():
+        for path in _written(part):
+            with contextlib.suppress(FileNotFoundError):
+                locations.remove(os.path.join(folder_of[name], path))
+
+
+def _written(part: Part) -> Iterator[str]:
+    if part.pending is not None:
+        yield from (file.path for file in part.pending.adds)
+        yield from (file["path"] for file in part.pending.metadata.get(KEY, ()))

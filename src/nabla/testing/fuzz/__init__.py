@@ -1,2 +1,0 @@
-"""The fuzzer: `python -m nabla.testing.fuzz`. Random tables, views and changes; what is maintained against what is
-recomputed. See docs/fuzzing.md."""
