@@ -88,7 +88,7 @@ class Catalyst:
         for name in _JAVA:
             compiler = self.jvm.org.codehaus.janino.SimpleCompiler()
             compiler.setParentClassLoader(loader)
-            compiler.cook(files("nabla.frontend").joinpath(name + ".java").read_text("utf-8"))
+            compiler.cook(files("nabla.frontends.spark_sql").joinpath(name + ".java").read_text("utf-8"))
             loader = compiler.getClassLoader()
         return loader.loadClass(_JAVA[-1])
 
