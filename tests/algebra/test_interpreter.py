@@ -8,7 +8,7 @@ import pytest
 from plans import bag, call, columns, condition, database, expr, project, renamed, scan
 
 from nabla.algebra import nodes
-from nabla.algebra.expressions import Column, Expr, Order, WindowCall, equal
+from nabla.algebra.expressions import Column, Expr, Named, Order, WindowCall, equal
 from nabla.algebra.nodes import (
     Aggregate,
     At,
@@ -230,7 +230,7 @@ def test_bag_difference_and_intersection() -> None:
 def test_a_generator_unnests(generator: str, width: int, outer: bool, expected: dict[tuple[object, ...], int]) -> None:
     output = columns("x#7 y#8"[: 3 * width + width - 1])
     node = Generate(R, Expr(generator, "row"), output, outer)
-    result = evaluate(Project(node, tuple(nodes.Named(c, c.ref) for c in output)), DB)
+    result = evaluate(Project(node, tuple(Named(c, c.ref) for c in output)), DB)
     assert result == expected
 
 

@@ -1,82 +1,15 @@
-"""The relational algebra: frozen nodes, checked at construction.
-
-Every node denotes a *signed multiset*: a number of copies for each row, negative where a change takes copies away. For
-tables and views all counts are positive and the operators are SQL's. A change (`Scan(at=DELTA)`) flows through the same
-operators: weights pass through filters and projections, multiply in joins and add up in unions.
-"""
+"""The operators of SQL, on bags."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
-from enum import Enum
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from nabla._cached import cached_property
 from nabla.algebra.expressions import Call, Column, Expr, Named, Order, WindowCall
+from nabla.algebra.nodes.base import At, MalformedPlan, Node
 
 JoinKind = Literal["inner", "left", "right", "full", "semi", "anti"]
-
-
-class At(Enum):
-    """Which state of a table a scan reads. Inside a delta this is always said."""
-
-    OLD = "old"
-    NEW = "new"
-    DELTA = "delta"
-
-
-class MalformedPlan(Exception):
-    """A node was built that makes no sense: always a bug of the code that built it, never of a user's query."""
-
-
-@dataclass(frozen=True)
-class Node:
-    @cached_property
-    def columns(self) -> tuple[Column, ...]:
-        raise MalformedPlan(f"{type(self).__name__} does not say what its columns are")
-
-    @cached_property
-    def inputs(self) -> tuple[Node, ...]:
-        return tuple(value for f in fields(self) if isinstance(value := getattr(self, f.name), Node))
-
-    def with_inputs(self, *inputs: Node) -> Node:
-        names = [f.name for f in fields(self) if isinstance(getattr(self, f.name), Node)]
-        return replace(self, **dict(zip(names, inputs, strict=True)))
-
-    @cached_property
-    def names(self) -> frozenset[str]:
-        return frozenset(c.name for c in self.columns)
-
-    def column(self, name: str) -> Column:
-        for c in self.columns:
-            if c.name == name:
-                return c
-        raise MalformedPlan(f"{type(self).__name__} has no column {name}, only {sorted(self.names)}")
-
-    def walk(self) -> Iterator[Node]:
-        """This node and everything below it, top down."""
-        yield self
-        for node in self.inputs:
-            yield from node.walk()
-
-    @cached_property
-    def signed(self) -> bool:
-        """Whether weights other than one can occur."""
-        return any(node.signed for node in self.inputs)
-
-    def _check(self, what: str, *expressions: Expr, within: frozenset[str] | None = None) -> None:
-        within = within if within is not None else self.inputs[0].names
-        for expression in expressions:
-            if missing := expression.columns - within:
-                raise MalformedPlan(
-                    f"{what} {expression.sql} reads {sorted(missing)}, which its input lacks: {sorted(within)}"
-                )
-
-    def _check_distinct_names(self) -> None:
-        names = [c.name for c in self.columns]
-        if len(set(names)) != len(names):
-            raise MalformedPlan(f"{type(self).__name__} would have two columns of one name: {sorted(names)}")
 
 
 @dataclass(frozen=True)
@@ -207,74 +140,6 @@ class UnionAll(Node):
     @cached_property
     def columns(self) -> tuple[Column, ...]:
         return self.output
-
-
-@dataclass(frozen=True)
-class Negate(Node):
-    """The same rows with the opposite sign."""
-
-    input: Node
-
-    @cached_property
-    def columns(self) -> tuple[Column, ...]:
-        return self.input.columns
-
-    @cached_property
-    def signed(self) -> bool:
-        return True
-
-
-@dataclass(frozen=True)
-class Weigh(Node):
-    """Makes weights visible: each row once, with its weight as a further column."""
-
-    input: Node
-    weight: Column
-
-    def __post_init__(self) -> None:
-        self._check_distinct_names()
-
-    @cached_property
-    def columns(self) -> tuple[Column, ...]:
-        return (*self.input.columns, self.weight)
-
-    @cached_property
-    def signed(self) -> bool:
-        return False
-
-
-@dataclass(frozen=True)
-class Unweigh(Node):
-    """The inverse of Weigh: the column `weight` becomes the number of copies and disappears."""
-
-    input: Node
-    weight: str
-
-    def __post_init__(self) -> None:
-        self.input.column(self.weight)
-
-    @cached_property
-    def columns(self) -> tuple[Column, ...]:
-        return tuple(c for c in self.input.columns if c.name != self.weight)
-
-    @cached_property
-    def signed(self) -> bool:
-        return True
-
-
-@dataclass(frozen=True)
-class Consolidate(Node):
-    """Equal rows summed, zeros dropped. As a signed multiset it is its input; as stored rows it is the smallest one."""
-
-    input: Node
-
-    @cached_property
-    def columns(self) -> tuple[Column, ...]:
-        return self.input.columns
-
-    @cached_property
-    def signed(self) -> bool:
-        return True
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,77 @@
+"""Operators on changes: they make, read and tidy the weights of rows. No query of a user has them, derived changes do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nabla._cached import cached_property
+from nabla.algebra.expressions import Column
+from nabla.algebra.nodes.base import Node
+
+
+@dataclass(frozen=True)
+class Negate(Node):
+    """The same rows with the opposite sign."""
+
+    input: Node
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        return self.input.columns
+
+    @cached_property
+    def signed(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class Weigh(Node):
+    """Makes weights visible: each row once, with its weight as a further column."""
+
+    input: Node
+    weight: Column
+
+    def __post_init__(self) -> None:
+        self._check_distinct_names()
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        return (*self.input.columns, self.weight)
+
+    @cached_property
+    def signed(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class Unweigh(Node):
+    """The inverse of Weigh: the column `weight` becomes the number of copies and disappears."""
+
+    input: Node
+    weight: str
+
+    def __post_init__(self) -> None:
+        self.input.column(self.weight)
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        return tuple(c for c in self.input.columns if c.name != self.weight)
+
+    @cached_property
+    def signed(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class Consolidate(Node):
+    """Equal rows summed, zeros dropped. As a signed multiset it is its input; as stored rows it is the smallest one."""
+
+    input: Node
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        return self.input.columns
+
+    @cached_property
+    def signed(self) -> bool:
+        return True

@@ -1,0 +1,118 @@
+"""An operator with stored state, and the queries that make, change and read that state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from nabla.algebra.expressions import Call, Column, Expr, Named
+from nabla.algebra.nodes import Aggregate, At, Filter, Generate, Node, Project, Scan
+from nabla.algebra.traverse import relations
+from nabla.calculus.delta import Derivation, add, keys_of, negative
+from nabla.calculus.methods import AFFECTED_PARTITIONS, FIRST_ROWS, LEVELS, ONE_PARTITION, Method
+from nabla.rewrite.restrict import on_columns, restrict
+
+WEIGHT = Column("weight#", "bigint", False)
+COPIES = Column("copies#", "bigint", False)
+COPY = Column("copy#", "bigint", False)
+
+
+def stored_fields(columns: tuple[Column, ...]) -> tuple[str, ...]:
+    """Hidden relations store their columns by position: their names are made up anyway."""
+    return tuple(f"c{i}" for i in range(len(columns)))
+
+
+@dataclass(frozen=True)
+class Stage:
+    """An operator with stored state. `table` is the name under which what is above reads its rows."""
+
+    table: str
+    node: Node
+    keys: tuple[str, ...]
+    how: Method
+    state: tuple[Column, ...] = field(default=())
+
+    @property
+    def method(self) -> str:
+        return self.how.name
+
+    @property
+    def state_table(self) -> str:
+        return self.table + ".state"
+
+    @property
+    def touched_table(self) -> str:
+        return self.table + ".touched"
+
+    @property
+    def source(self) -> Node:
+        return self.node.inputs[0]
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The names of what it is computed from."""
+        return frozenset(relations(self.source))
+
+    def initial(self, c: Derivation) -> Node:
+        """The whole state, from the new state of what is below."""
+        return self.node.with_inputs(c.new(self.source))
+
+    def touched(self, c: Derivation) -> Node | None:
+        """First query: the groups that the change touches. None where there is but one group, the whole."""
+        below = c.d(self.source)
+        if below is None or not self.keys:
+            return None
+        return keys_of(below, self.keys, "")
+
+    def touched_groups(self, mark: str) -> Node:
+        """The groups that the first query found, read back under names of their own."""
+        keys = tuple(self.node.column(k) for k in self.keys)
+        return Scan(self.touched_table, At.NEW, tuple(k.renamed(k.name + mark) for k in keys), stored_fields(keys))
+
+    def settled(self, c: Derivation, deleted_extremes: bool = True) -> Node:
+        """Second query, the signed change of the state: what the touched groups are now, less what is stored for them."""
+        now = self._of_touched(c.new(self.source))
+        after, before = self.node.with_inputs(now), self._of_touched(self.rows(At.OLD))
+        change = add(after, negative(before))
+        assert change is not None
+        return change
+
+    def _of_touched(self, state: Node) -> Node:
+        groups = self.touched_groups("?")
+        return restrict(state, groups, on_columns(state, self.keys, groups)) if self.keys else state
+
+    def deletions(self) -> tuple[str, ...]:
+        return ()
+
+    def rows(self, at: At) -> Node:
+        """The stored state, each row as often as it counts."""
+        summed = self._summed(at)
+        if self.how in (AFFECTED_PARTITIONS, ONE_PARTITION, FIRST_ROWS, LEVELS):  # rows of groups are all different
+            repeated = Generate(summed, Expr(f"explode(sequence(1L, {COPIES.ref.sql}))", "bigint"), (COPY,))
+            return Project(repeated, tuple(Named(c, c.ref) for c in self.state))
+        return Project(summed, tuple(Named(c, c.ref) for c in self.state))
+
+    def _summed(self, at: At) -> Node:
+        log = Scan(self.state_table, at, (*self.state, WEIGHT), (*stored_fields(self.state), "_n"))
+        copies = Call(COPIES, "sum", (WEIGHT.ref,))
+        by_row = Aggregate(log, tuple(c.name for c in self.state), (copies,))
+        return Filter(by_row, (Expr(f"({COPIES.ref.sql} <> 0)", "boolean", False),))
+
+    def present(self) -> Expr | None:
+        """Which rows of the state are rows of the stage; None if all are."""
+        return None
+
+    def outputs(self) -> tuple[Named, ...]:
+        """The stage's own columns as expressions over its state."""
+        return tuple(Named(c, c.ref) for c in self.node.columns)
+
+    def finish(self, state: Node) -> Node:
+        """The stage's rows, from rows of its state."""
+        test = self.present()
+        return Project(Filter(state, (test,)) if test else state, self.outputs())
+
+    def contents(self, at: At) -> Node:
+        return self.built(at) if at is At.DELTA else self.finish(self.rows(at))
+
+    def built(self, at: At = At.NEW) -> Node:
+        """The stage's rows from a state that has just been built, or from a change of it: there is nothing to add up."""
+        return self.finish(Scan(self.state_table, at, self.state, stored_fields(self.state)))

@@ -1,0 +1,100 @@
+"""Cutting the plan of a view into stages."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+
+from nabla.algebra.clock import reads_clock
+from nabla.algebra.nodes import Aggregate, At, Distinct, Filter, Node, Project, Recursion, Scan, TopK, Window
+from nabla.algebra.shape import shape
+from nabla.calculus.delta import Derivation
+from nabla.calculus.methods import AFFECTED_GROUPS, AFFECTED_PARTITIONS, CHANGE_TABLE, FIRST_ROWS, LEVELS, ONE_PARTITION
+from nabla.calculus.partials import maintained
+from nabla.calculus.stages.change_table import ChangeTable
+from nabla.calculus.stages.levels import LEVEL, Levels
+from nabla.calculus.stages.stage import WEIGHT, Stage
+from nabla.calculus.stages.top_rows import TopRows, without_ties
+
+
+@dataclass(frozen=True)
+class Staged:
+    """A view as stages, each reading tables and earlier stages, and what is left above them. `key` are the names of its
+    key where it is computed key by key; `operators` the stages of its grouping operators, from the innermost outwards:
+    equal ones share a stage."""
+
+    stages: tuple[Stage, ...]
+    root: Node
+    key: tuple[str, ...] = ()
+    operators: tuple[Stage, ...] = ()
+
+    @property
+    def keyed(self) -> bool:
+        """Whether rows of the view can be replaced by key."""
+        return bool(self.key) and not self.stages
+
+    @property
+    def key_places(self) -> tuple[int, ...]:
+        labels = [c.label for c in self.root.columns]
+        return tuple(labels.index(name) for name in self.key)
+
+    def stage(self, table: str) -> Stage:
+        return next(s for s in self.stages if s.table == table)
+
+    @property
+    def merged(self) -> Stage | None:
+        """The last stage, if the root only filters and projects it: then one query gives the change of both."""
+        node = self.root
+        while isinstance(node, Filter | Project) and not reads_clock(node):
+            node = node.input
+        return (
+            self.stages[-1] if self.stages and isinstance(node, Scan) and node.table == self.stages[-1].table else None
+        )
+
+    def derivation(self, changed: frozenset[str]) -> Derivation:
+        return Derivation(changed, {s.table: s.contents for s in self.stages})
+
+    def building(self) -> Derivation:
+        """Where every stage has just been built when it is read."""
+        return Derivation(frozenset(), {s.table: s.built for s in self.stages})
+
+
+def cut(plan: Node, key: tuple[str, ...] = ()) -> Staged:
+    """Every grouping operator becomes a stage, innermost first, or reads that of an equal one."""
+    stages: dict[Hashable, Stage] = {}
+    operators: list[Stage] = []
+
+    def visit(node: Node) -> Node:
+        node = node.with_inputs(*(visit(part) for part in node.inputs)) if node.inputs else node
+        stage = _stage(node, f"@{len(stages)}")
+        if stage is None:
+            return node
+        stage = stages.setdefault(shape(node), stage)
+        operators.append(stage)
+        return Scan(stage.table, At.NEW, node.columns, tuple(c.name for c in stage.node.columns))
+
+    root = visit(plan)
+    return Staged(tuple(stages.values()), root, key, tuple(operators))
+
+
+def _stage(node: Node, table: str) -> Stage | None:
+    if isinstance(node, Recursion):
+        return Levels(table, node, (), LEVELS, (LEVEL, *node.columns))
+    if isinstance(node, Distinct):
+        return _stage(Aggregate(node.input, tuple(c.name for c in node.columns)), table)
+    if isinstance(node, Aggregate):
+        functions = [maintained(call, WEIGHT) for call in node.calls]
+        kept = tuple(f for f in functions if f is not None)
+        if len(kept) == len(functions):
+            stage = ChangeTable(table, node, node.keys, CHANGE_TABLE, (), kept)
+            keys = tuple(node.column(k) for k in node.keys)
+            return replace(stage, state=keys + tuple(p.column for p in stage.partials))
+        return Stage(table, node, node.keys, AFFECTED_GROUPS, node.columns)
+    if isinstance(node, Window):
+        return Stage(table, node, node.partition, AFFECTED_PARTITIONS, node.columns)
+    if isinstance(node, TopK):
+        node = without_ties(node)
+        if node.limit is not None and node.offset == 0:
+            return TopRows(table, node, (), FIRST_ROWS, node.columns)
+        return Stage(table, node, (), ONE_PARTITION, node.columns)
+    return None

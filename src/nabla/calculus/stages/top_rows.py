@@ -1,0 +1,53 @@
+"""The first rows of an order (ORDER BY … LIMIT …)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from nabla.algebra.expressions import Column, Expr, Named, Order, WindowCall
+from nabla.algebra.nodes import At, Node, Project, Scan, TopK, UnionAll, Weigh, Window
+from nabla.calculus.delta import Derivation
+from nabla.calculus.stages.stage import WEIGHT, Stage, stored_fields
+
+PLACE = Column("place#", "int", False)
+NEW = Column("new#", "int", False)
+
+
+@dataclass(frozen=True)
+class TopRows(Stage):
+    """The first rows of a relation. Where they stand in the order, beside the change, mostly tells what they are now."""
+
+    @property
+    def limit(self) -> int:
+        assert isinstance(self.node, TopK)
+        assert self.node.limit is not None
+        return self.node.limit
+
+    def touched(self, c: Derivation) -> Node | None:
+        """The stored rows (new 0) and the changed ones (new 1) with their weights and their places in the order."""
+        change = c.d(self.source)
+        if change is None:
+            return None
+        assert isinstance(self.node, TopK)
+        log = Scan(self.state_table, At.OLD, (*self.state, WEIGHT), (*stored_fields(self.state), "_n"))
+        members = tuple(_marked(rows, flag) for flag, rows in enumerate((log, Weigh(change, WEIGHT))))
+        rows = UnionAll(members, (*self.state, WEIGHT, NEW))
+        place = WindowCall(PLACE, Expr("dense_rank()", "int", False), self.node.order)
+        return Window(rows, (), (place,))
+
+
+def _marked(rows: Node, flag: int) -> Node:
+    mark = Named(NEW, Expr(str(flag), "int", False))
+    return Project(rows, (*(Named(c, c.ref) for c in rows.columns), mark))
+
+
+def without_ties(node: TopK) -> TopK:
+    """Ties are broken by the whole row: which of equal rows are the first k must not depend on who computes it."""
+    return replace(node, order=node.order + tuple(Order(_sortable(c)) for c in node.columns))
+
+
+def _sortable(column: Column) -> Expr:
+    """A column to sort by; a map is not, but its text is."""
+    if "map<" not in column.type:
+        return column.ref
+    return Expr(f"to_json(struct({column.ref.sql}))", "string")
