@@ -44,7 +44,7 @@ def test_a_relation_used_twice_is_kept_once() -> None:
     assert [stage.table for stage in staged.stages] == ["@0", "@1"]
     assert [stage.table for stage in staged.operators] == ["@0", "@0", "@1"]
     by_node = stages_by_node(view, staged)
-    assert [by_node[id(n)].table for n in view.walk() if isinstance(n, Aggregate)] == ["@0", "@1", "@0"]
+    assert [by_node[n].table for n in view.walk() if isinstance(n, Aggregate)] == ["@0", "@1", "@0"]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ after the update, with all operands changing at once."""
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from itertools import count
 from random import Random
 
 import pytest
@@ -178,3 +180,27 @@ def test_an_aggregate_sees_the_copies_that_a_projection_makes() -> None:
     database = random_state(Random(5), S, T, rows=9)
     assert rows(set_form(view), database) == set(evaluate(view, database))
     assert max(n for _, n in rows(set_form(view), database)) > 1
+
+
+def _nested_outer_joins(rng: Random, leaves: int, numbers: Iterator[int]) -> Node:
+    """A random tree of outer joins over tables whose rows may be nothing but NULLs: such a join is written out as a union."""
+    if leaves == 1:
+        return table(rng.choice("rst"), "a b", "int", nullable=True, mark=f"#{next(numbers)}")
+    left = rng.randint(1, leaves - 1)
+    sides = [_nested_outer_joins(rng, size, numbers) for size in (left, leaves - left)]
+    one, other = (rng.choice(side.columns).ref for side in sides)
+    condition = rng.choice(
+        (equal(one, other), equal(one, other, null_safe=True), Expr(f"({one.sql} < {other.sql})", "boolean"))
+    )
+    return Join(*sides, (condition,), rng.choice(("left", "right", "full")))
+
+
+def test_nested_outer_joins_give_the_minimal_delta() -> None:
+    scans = [table(name, "a b", "int", nullable=True) for name in "rst"]
+    for seed in range(500):
+        rng = Random(seed)
+        plan = _nested_outer_joins(rng, rng.choice((2, 3, 3, 4)), count())
+        database = random_state(rng, *scans, rows=3)
+        view = set_form(plan)
+        assert rows(view, database) == set(evaluate(plan, database)), seed
+        assert_minimal_pair(Pairs(changed_tables(database)).of(view), view, database, seed)

@@ -7,11 +7,11 @@ once. Lowering is total: `test_every_node_has_a_lowering` keeps it so.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Literal
 
 from nabla.algebra.expressions import Column, quote
+from nabla.algebra.memo import Memo, count_uses
 from nabla.algebra.nodes import (
     Aggregate,
     Consolidate,
@@ -77,8 +77,8 @@ class _Printer:
         self.relation = relation
         self.hint = hint
         self.stem = stem
-        self.uses: Counter[int] = Counter()
-        self.shared: dict[int, tuple[str, str]] = {}
+        self.uses: Memo[Node, int] = Memo()
+        self.shared: Memo[Node, tuple[str, str]] = Memo()
         self.levels: dict[str, str] = {}
         self.lowerings: dict[type, Callable[..., str]] = {
             Scan: self.scan,
@@ -103,27 +103,21 @@ class _Printer:
         }
 
     def query(self, node: Node) -> str:
-        self.count(node)
+        self.uses = count_uses((node,), lambda part: part.inputs)
         body = self.lower(node)
         if not self.shared:
             return body
         tables = ",\n".join(f"{name} AS ({text})" for name, text in self.shared.values())
         return f"WITH {tables}\n{body}"
 
-    def count(self, node: Node) -> None:
-        self.uses[id(node)] += 1
-        if self.uses[id(node)] == 1:
-            for part in node.inputs:
-                self.count(part)
-
     def source(self, node: Node, alias: str) -> str:
         """The node as an item of a FROM clause."""
-        stem = self.stem(node) or ("shared" if self.uses[id(node)] > 1 else "")
+        stem = self.stem(node) or ("shared" if self.uses.get(node, 0) > 1 else "")
         if stem and not isinstance(node, Scan | Constant):
-            if id(node) not in self.shared:
+            if node not in self.shared:
                 text = self.lower(node)
-                self.shared[id(node)] = (f"{stem}{len(self.shared)}", text)
-            return f"{self.shared[id(node)][0]} AS {alias}"
+                self.shared[node] = (f"{stem}{len(self.shared)}", text)
+            return f"{self.shared[node][0]} AS {alias}"
         return f"({self.lower(node)}) AS {alias}"
 
     def lower(self, node: Node) -> str:

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from nabla.algebra.clock import CLOCK, reads_clock
+from nabla.algebra.memo import Memo
 from nabla.algebra.nodes import Node, Scan
 
 
-def rewritten(root: Node, change: Callable[[Node], Node]) -> Node:
-    """The plan with every node changed, after its inputs were."""
-    done: dict[int, Node] = {}
+def map_nodes(root: Node, change: Callable[[Node], Node]) -> Node:
+    """The plan with every node changed, after its inputs were. A node that is used twice stays one node."""
+    done: Memo[Node, Node] = Memo()
 
     def visit(node: Node) -> Node:
-        if id(node) not in done:
-            parts = [visit(part) for part in node.inputs]
-            same = all(a is b for a, b in zip(parts, node.inputs, strict=True))
-            done[id(node)] = change(node if same else node.with_inputs(*parts))
-        return done[id(node)]
+        return done.once(node, lambda node: change(with_inputs(node, [visit(part) for part in node.inputs])))
 
     return visit(root)
+
+
+def with_inputs(node: Node, inputs: Sequence[Node]) -> Node:
+    """The node over these inputs; itself, if they are the ones that it has."""
+    same = all(a is b for a, b in zip(inputs, node.inputs, strict=True))
+    return node if same else node.with_inputs(*inputs)
 
 
 def relations(q: Node) -> set[str]:

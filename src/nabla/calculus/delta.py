@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from nabla.algebra.clock import CLOCK, before, reads_clock
 from nabla.algebra.expressions import Column, Named
+from nabla.algebra.memo import Memo
 from nabla.algebra.nodes import Aggregate, At, Filter, Negate, Node, Project, Scan, UnionAll, Weigh
 from nabla.algebra.traverse import relations
 from nabla.calculus.laws import derive
@@ -25,18 +26,14 @@ class Derivation:
     def __init__(self, changed: frozenset[str], contents: Mapping[str, Contents] | None = None) -> None:
         self.changed = changed
         self.contents = dict(contents or {})
-        self._d: dict[int, Node | None] = {}
-        self._at: dict[tuple[int, At], Node] = {}
-        self._keep: list[Node] = []  # what the memo's ids belong to must stay alive
+        self._d: Memo[Node, Node | None] = Memo()
+        self._at: dict[At, Memo[Node, Node]] = {at: Memo() for at in At}
 
     def touches(self, q: Node) -> bool:
         return not self.changed.isdisjoint(relations(q))
 
     def d(self, q: Node) -> Node | None:
-        if id(q) not in self._d:
-            self._keep.append(q)
-            self._d[id(q)] = derive(q, self) if self.touches(q) else None
-        return self._d[id(q)]
+        return self._d.once(q, lambda q: derive(q, self) if self.touches(q) else None)
 
     def old(self, q: Node) -> Node:
         return self.at(q, At.OLD)
@@ -45,18 +42,16 @@ class Derivation:
         return self.at(q, At.NEW)
 
     def at(self, q: Node, at: At) -> Node:
-        if (id(q), at) not in self._at:
-            self._keep.append(q)
-            if isinstance(q, Scan):
-                # A table that did not change is the same before and after: one scan serves both.
-                when = at if q.table in self.changed else At.NEW
-                self._at[id(q), at] = self.read(q, when)
-            elif at is At.OLD and reads_clock(q) and CLOCK in self.changed:
-                assert isinstance(q, Filter)
-                self._at[id(q), at] = Filter(self.at(q.input, at), tuple(map(before, q.conjuncts)))
-            else:
-                self._at[id(q), at] = q.with_inputs(*(self.at(part, at) for part in q.inputs)) if q.inputs else q
-        return self._at[id(q), at]
+        return self._at[at].once(q, lambda q: self._state(q, at))
+
+    def _state(self, q: Node, at: At) -> Node:
+        if isinstance(q, Scan):
+            # A table that did not change is the same before and after: one scan serves both.
+            return self.read(q, at if q.table in self.changed else At.NEW)
+        if at is At.OLD and reads_clock(q) and CLOCK in self.changed:
+            assert isinstance(q, Filter)
+            return Filter(self.at(q.input, at), tuple(map(before, q.conjuncts)))
+        return q.with_inputs(*(self.at(part, at) for part in q.inputs)) if q.inputs else q
 
     def read(self, scan: Scan, at: At) -> Node:
         """A table, or the rows of an inner stage, which are made from its state."""

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from nabla.algebra.nodes import At, Node, Scan
 from nabla.algebra.reference.interpreter import Bag, added
-from nabla.algebra.traverse import rewritten
+from nabla.algebra.traverse import map_nodes
 from nabla.calculus.recursion import memory
 from nabla.calculus.recursion.fixpoint import Relation, Round
 from nabla.calculus.recursion.levels import Bags, LevelLoop, LevelQueries, Limits
@@ -112,7 +112,7 @@ class _SparkBags:
                 self._hold(names[node.table], node.at, made[node.table])
             return replace(node, table=names[node.table])
 
-        return types.conform(self._queries.bag(rewritten(query, held)), self._counted)
+        return types.conform(self._queries.bag(map_nodes(query, held)), self._counted)
 
     def _hold(self, name: str, at: At, level: pa.Table) -> None:
         """A change is read with its counts, a level a row a copy."""

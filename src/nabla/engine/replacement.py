@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
 from nabla.algebra.nodes import At, Join, Node, Scan
-from nabla.algebra.traverse import rewritten
+from nabla.algebra.traverse import map_nodes
 from nabla.calculus.by_key import TOUCHED, restricted_scan
 from nabla.calculus.stages import stored_fields
 from nabla.engine.queries import Queries
@@ -34,8 +34,8 @@ def replaced(step: Replace, queries: Queries, schema: StructType) -> Replacement
     held = Rows(hidden_schema(step.touched.columns), table=_renamed(keys, stored_fields(step.touched.columns)))
     queries.hold(TOUCHED, held)
     only = changed[0] if len(changed) == 1 else None
-    query = rewritten(step.query, lambda node: _with_new_rows(queries, node, only))
-    query = rewritten(query, lambda node: _lighter_first(node, sources))
+    query = map_nodes(step.query, lambda node: _with_new_rows(queries, node, only))
+    query = map_nodes(query, lambda node: _lighter_first(node, sources))
     return Replacement(names, keys, queries.answer(query, schema).table)
 
 

@@ -160,7 +160,7 @@ def _remarks(view: Node, staged: Staged) -> Callable[[Node], str]:
     stages = stages_by_node(view, staged)
 
     def remark(node: Node) -> str:
-        law, stage = law_of(node), stages.get(id(node))
+        law, stage = law_of(node), stages.get(node)
         if stage is not None:
             return f"·  {stage_name(stage.table)}: {stage.how.law}"
         return f"·  {law.law}" if law is not None and not isinstance(node, Scan) else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from nabla.algebra.memo import Memo
 from nabla.algebra.nodes import (
     Aggregate,
     Constant,
@@ -30,9 +31,9 @@ Size = tuple[int | None, bool]
 """Rows, and whether they are known exactly."""
 
 
-def stages_by_node(root: Node, staged: Staged) -> dict[int, Stage]:
+def stages_by_node(root: Node, staged: Staged) -> Memo[Node, Stage]:
     """Which operator became which stage. Both are listed from the innermost outwards."""
-    found: dict[int, Stage] = {}
+    found: Memo[Node, Stage] = Memo()
     waiting = iter(staged.operators)
 
     def visit(node: Node) -> None:
@@ -41,7 +42,7 @@ def stages_by_node(root: Node, staged: Staged) -> dict[int, Stage]:
         if isinstance(node, GROUPING):
             stage = next(waiting, None)
             if stage is not None:
-                found[id(node)] = stage
+                found[node] = stage
 
     visit(root)
     return found
@@ -55,12 +56,12 @@ class _Noter:
         self.stored = stored
         self.read = read
         self.notes: list[NodeNote] = []
-        self.sizes: dict[int, Size] = {}
+        self.sizes: Memo[Node, Size] = Memo()
 
     def visit(self, node: Node) -> int:
         children = tuple(self.visit(part) for part in node.inputs)
-        law, stage = law_of(node), self.stages.get(id(node))
-        rows, exact = self.sizes[id(node)] = self._size(node, stage)
+        law, stage = law_of(node), self.stages.get(node)
+        rows, exact = self.sizes[node] = self._size(node, stage)
         table = node.table if isinstance(node, Scan) and node.table in self.stored else ""
         note = NodeNote(
             id=len(self.notes),
@@ -95,7 +96,7 @@ class _Noter:
         if isinstance(node, Scan):
             known = self.stored.get(node.table)
             return (known.rows, True) if known else (None, False)
-        return _guess(node, [self.sizes[id(part)] for part in node.inputs])
+        return _guess(node, [self.sizes[part] for part in node.inputs])
 
 
 def _guess(node: Node, inputs: list[Size]) -> Size:

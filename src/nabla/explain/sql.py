@@ -44,8 +44,7 @@ def sql_text(node: Node, relation: Callable[[Scan], str]) -> str:
     """`relation` says what a scanned relation is called."""
     if isinstance(node, Opaque):
         return node.sql.strip()
-    stems = {id(n): _STEMS[type(n)] for n in node.walk() if type(n) in _STEMS}
-    raw = to_sql(node, lambda scan: quote(relation(scan)), broadcast_side, lambda n: stems.get(id(n), ""))
+    raw = to_sql(node, lambda scan: quote(relation(scan)), broadcast_side, lambda n: _STEMS.get(type(n), ""))
     names = _names(quoted_names(raw))
     return laid_out(in_words(raw, lambda name: _written(names.get(name, name))))
 

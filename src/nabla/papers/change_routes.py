@@ -20,6 +20,7 @@ from dataclasses import replace
 from itertools import count
 
 from nabla.algebra.expressions import Call, Column
+from nabla.algebra.memo import Memo
 from nabla.algebra.nodes import Aggregate, Distinct, Filter, Join, Node, Project, Scan
 from nabla.papers.change_steps import Conversion, Passing, Product, Way
 from nabla.papers.change_tables import can_convert, refreshed
@@ -91,7 +92,7 @@ class _Router:
 
     def product(self, q: Join) -> Way | None:
         found = [self.way(side) for side in q.inputs]
-        if found == [None, None] or _leaves(q.left).keys() & _leaves(q.right).keys():
+        if found == [None, None] or any(leaf in _leaves(q.right) for leaf in _leaves(q.left)):
             return None
         left, right = (way or self.conversion(side) for way, side in zip(found, q.inputs, strict=True))
         if not all(c.columns <= {*left.group, *right.group} for c in q.on):
@@ -105,7 +106,7 @@ class _Router:
         return Product(node, left, right, self.causes(), added, "passes: × with an operand that does not change")
 
     def changes(self, q: Node) -> bool:
-        return any(leaf.table in self.changed for leaf in _leaves(q).values())
+        return any(leaf.table in self.changed for leaf in _leaves(q))
 
 
 def _rolls_up(call: Call, below: Way) -> bool:
@@ -113,31 +114,36 @@ def _rolls_up(call: Call, below: Way) -> bool:
     return call.function == "sum" and call.arguments[0].column in below.added and not (call.distinct or call.filter)
 
 
-def _leaves(q: Node) -> dict[int, Scan]:
-    return {id(node): node for node in q.walk() if isinstance(node, Scan)}
+def _leaves(q: Node) -> Memo[Scan, int]:
+    """The occurrences of tables, each once, with their numbers."""
+    leaves: Memo[Scan, int] = Memo()
+    for node in q.walk():
+        if isinstance(node, Scan):
+            leaves.setdefault(node, len(leaves))
+    return leaves
 
 
 class OneLeaf(Pairs):
     """A change of one occurrence of a table, after those in `done` have changed."""
 
-    def __init__(self, leaf: Scan, done: frozenset[int]) -> None:
+    def __init__(self, leaf: Scan, done: tuple[Scan, ...]) -> None:
         super().__init__(frozenset((leaf.table,)))
         self.leaf = leaf
         self.done = done
 
     def base(self, scan: Scan) -> Operand:
-        if id(scan) in self.done:
+        if any(scan is leaf for leaf in self.done):
             return Operand(Pairs(frozenset((scan.table,))).base(scan).new)
         return super().base(scan) if scan is self.leaf else Operand(Pairs(frozenset()).base(scan).old)
 
 
 def leaf_by_leaf(way: Way, changed: frozenset[str]) -> Iterator[Pairs]:
     """The changes of a transaction, one occurrence of a table after the other."""
-    done: set[int] = set()
-    for leaf in _leaves(way.node).values():
+    done: tuple[Scan, ...] = ()
+    for leaf in _leaves(way.node):
         if leaf.table in changed:
-            yield OneLeaf(leaf, frozenset(done))
-            done.add(id(leaf))
+            yield OneLeaf(leaf, done)
+            done += (leaf,)
 
 
 def refresh(way: Way, changed: frozenset[str], extent: Node) -> Node:

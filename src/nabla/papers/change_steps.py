@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from nabla.algebra.expressions import Call, Column, Expr, Named
+from nabla.algebra.memo import Memo
 from nabla.algebra.nodes import Aggregate, Distinct, Filter, Join, Node, Project
 from nabla.algebra.notation.tree import tree
 from nabla.papers.change_tables import ChangeTable, converted
@@ -134,18 +135,18 @@ Way: TypeAlias = Conversion | Passing | Product
 
 def describe(way: Way) -> str:
     """The view as a tree that says at each operator how its change gets there."""
-    laws: dict[int, str] = {}
+    laws: Memo[Node, str] = Memo()
 
     def note(part: Way) -> None:
-        laws[id(part.node)] = part.law
+        laws[part.node] = part.law
         for below in part.below:
             note(below)
 
     note(way)
 
     def remark(node: Node) -> str:
-        if id(node) in laws:
-            return "□ " + laws[id(node)]
+        if node in laws:
+            return "□ " + laws[node]
         return "∇Δ affected groups" if isinstance(node, Aggregate) else "∇Δ"
 
     return tree(way.node, remark)

@@ -7,11 +7,11 @@ it says why.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import accumulate, count
 
 from nabla.algebra.expressions import Expr, Named, quote
+from nabla.algebra.memo import Memo, count_uses
 from nabla.algebra.nodes import (
     Aggregate,
     At,
@@ -87,14 +87,12 @@ class _Lines:
 
     def __init__(self, pairs: Pairs, view: Node) -> None:
         self.pair = pairs.of(view)
-        self.names: dict[int, str] = {}
-        self.shown: dict[int, str] = {}
+        self.names: Memo[Node, str] = Memo()
+        self.shown: Memo[Node, str] = Memo()
         self.defined: dict[str, str] = {}
         self.further = count(1)
-        self.uses: Counter[int] = Counter()
-        for plan in (self.pair.delete, self.pair.insert):
-            if plan is not None:
-                self._count(plan)
+        plans = [plan for plan in (self.pair.delete, self.pair.insert) if plan is not None]
+        self.uses = count_uses(plans, lambda part: part.inputs)
         self._name_parts(pairs, view)
 
     def lines(self) -> list[tuple[str, str]]:
@@ -102,36 +100,32 @@ class _Lines:
         last = [(name, "∅" if plan is None else self._body(plan)) for name, plan in results]
         return [*self.defined.items(), *last]
 
-    def _count(self, node: Node) -> None:
-        self.uses[id(node)] += 1
-        if self.uses[id(node)] == 1:
-            for part in node.inputs:
-                self._count(part)
-
     def _name_parts(self, pairs: Pairs, view: Node) -> None:
         numbers = count(1)
-        for part in _parts(view, {}).values():
+        for part in _parts(view, Memo()):
             operand = pairs.operand(part)
             if isinstance(part, Project) and _only_renames(part):
                 continue
             name, old = (part.table, "₀") if isinstance(part, Scan) else (f"V{next(numbers)}", "")
             named = ((operand.old, name + old), (operand.deleted, "∇" + name), (operand.inserted, "Δ" + name))
             for rows, text in (*named, (operand.new, name + "ᵐ")):
-                self.names.setdefault(id(rows.plan), text)
-            self.uses[id(operand.kept.plan)] = 1  # S − ∇S is short enough to be written out
+                if rows.plan is not None:
+                    self.names.setdefault(rows.plan, text)
+            if operand.kept.plan is not None:
+                self.uses[operand.kept.plan] = 1  # S − ∇S is short enough to be written out
 
     def show(self, node: Node) -> str:
         """A named result by its name, which is defined first; anything else as it is written."""
-        named = id(node) in self.names or self.uses[id(node)] > 1
+        named = node in self.names or self.uses.get(node, 0) > 1
         if not named or isinstance(node, Scan | Constant) or (isinstance(node, Project) and _only_renames(node)):
             return self._body(node)
-        if id(node) not in self.shown:
+        if node not in self.shown:
             text = self._body(node)
-            name = self.names.get(id(node)) or f"X{next(self.further)}"
+            name = self.names.get(node) or f"X{next(self.further)}"
             while self.defined.setdefault(name, text) != text:
                 name += "′"
-            self.shown[id(node)] = name
-        return self.shown[id(node)]
+            self.shown[node] = name
+        return self.shown[node]
 
     def _body(self, node: Node) -> str:
         """The signs of set algebra, where they are not those of bags."""
@@ -179,12 +173,12 @@ def _all(conjuncts: tuple[Expr, ...]) -> str:
     return " and ".join(str(c) for c in conjuncts)
 
 
-def _parts(view: Node, found: dict[int, Node]) -> dict[int, Node]:
+def _parts(view: Node, found: Memo[Node, bool]) -> Memo[Node, bool]:
     """The operators of a view in set form below its root, operands first, each once."""
     for part in Operator(view).operands:
-        if id(part) not in found:
+        if part not in found:
             _parts(part, found)
-            found[id(part)] = part
+            found[part] = True
     return found
 
 

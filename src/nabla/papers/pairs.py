@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from nabla.algebra.memo import Memo
 from nabla.algebra.nodes import At, Node, Scan
 from nabla.papers import pair_rules as pair_rules  # registers the rules
 from nabla.papers.pair_laws import BaseRelation, Operand, Operator, pair_rule_of
@@ -36,18 +37,14 @@ class Pairs:
     def __init__(self, changed: frozenset[str], at: At = At.OLD) -> None:
         self.changed = changed
         self.at = at
-        self._operands: dict[int, Operand] = {}
-        self._keep: list[Node] = []  # what the ids of the memo belong to must stay alive
+        self._operands: Memo[Node, Operand] = Memo()
 
     def of(self, q: Node) -> Pair:
         operand = self.operand(q)
         return Pair(operand.deleted.plan, operand.inserted.plan)
 
     def operand(self, q: Node) -> Operand:
-        if id(q) not in self._operands:
-            self._keep.append(q)
-            self._operands[id(q)] = self.base(q) if isinstance(q, Scan) else self._derived(q)
-        return self._operands[id(q)]
+        return self._operands.once(q, lambda q: self.base(q) if isinstance(q, Scan) else self._derived(q))
 
     def base(self, scan: Scan) -> Operand:
         """A table. Its ∇R and ΔR are tables of their own."""

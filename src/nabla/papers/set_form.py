@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import reduce
 
 from nabla.algebra.expressions import Column, Named
+from nabla.algebra.memo import Memo
 from nabla.algebra.nodes import (
     Aggregate,
     Constant,
@@ -52,7 +53,7 @@ def duplicate_free(view: Node, tables: Tables | None = None) -> bool:
 class _Reader:
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
-        self.results: dict[int, Node] = {}  # an outer join that is written out reads its operands more than once
+        self.results: Memo[Node, Node] = Memo()  # an outer join that is written out reads its operands more than once
         self.carried = 0  # numbers the columns that are carried along, since a relation may stand beside itself
         self.readings: dict[type[Node], Callable[..., Node]] = {
             Scan: lambda q: project(self.whole(q), tuple(c.name for c in q.output)),
@@ -70,9 +71,7 @@ class _Reader:
     def read(self, q: Node) -> Node:
         if type(q) not in self.readings:
             raise NotSetAlgebra(f"{type(q).__name__} is not an operator of the papers' set algebra")
-        if id(q) not in self.results:
-            self.results[id(q)] = self.readings[type(q)](q)
-        return self.results[id(q)]
+        return self.results.once(q, self.readings[type(q)])
 
     def same(self, q: Node) -> Node:
         return q.with_inputs(*(self.read(part) for part in q.inputs))

@@ -15,8 +15,9 @@ from typing import Literal
 
 from nabla.algebra.clock import timed
 from nabla.algebra.expressions import Expr, Named
+from nabla.algebra.memo import Memo
 from nabla.algebra.nodes import Aggregate, At, Constant, Filter, Join, Node, Project, Scan, UnionAll
-from nabla.algebra.traverse import relations
+from nabla.algebra.traverse import relations, with_inputs
 
 Rows = Mapping[str, int]
 """The rows of tables, as far as they are known."""
@@ -136,12 +137,10 @@ def _filtered(operand: Node, conjuncts: Sequence[Expr]) -> Node:
 
 
 def _reorder(node: Node, first: Callable[[Node], bool], rows: Rows) -> Node:
-    done: dict[int, Node] = {}
+    done: Memo[Node, Node] = Memo()
 
     def visit(node: Node) -> Node:
-        if id(node) not in done:
-            done[id(node)] = rebuild(node)
-        return done[id(node)]
+        return done.once(node, rebuild)
 
     def rebuild(node: Node) -> Node:
         if _joins_below(node):
@@ -152,10 +151,7 @@ def _reorder(node: Node, first: Callable[[Node], bool], rows: Rows) -> Node:
                 if tuple(c.name for c in tree.columns) == tuple(c.name for c in node.columns):
                     return tree
                 return Project(tree, tuple(Named(c, c.ref) for c in node.columns))
-        parts = [visit(part) for part in node.inputs]
-        if all(a is b for a, b in zip(parts, node.inputs, strict=True)):
-            return node
-        return node.with_inputs(*parts)
+        return with_inputs(node, [visit(part) for part in node.inputs])
 
     return visit(node)
 

@@ -17,7 +17,9 @@ from itertools import count
 from nabla.algebra.clock import reads_clock
 from nabla.algebra.equated import equated
 from nabla.algebra.expressions import Column, Named
+from nabla.algebra.memo import Memo
 from nabla.algebra.nodes import Aggregate, Filter, Join, Node, Project, Scan
+from nabla.algebra.traverse import with_inputs
 from nabla.rewrite.restrict import Match, restrict
 
 IsKey = Callable[[str, str], bool]
@@ -79,19 +81,16 @@ class _Narrowing:
         self.is_key = is_key
         names = (column.name for node in plan.walk() for column in node.columns)
         self._numbers = count(1 + max((int(m[1]) for name in names if (m := _NUMBER.search(name))), default=0))
-        self._done: dict[int, Node] = {}
+        self._done: Memo[Node, Node] = Memo()
         self.told: list[str] = []
 
     def visit(self, node: Node) -> Node:
-        if id(node) not in self._done:
-            self._done[id(node)] = self._within(node, _Region().explore(node))
-        return self._done[id(node)]
+        return self._done.once(node, lambda node: self._within(node, _Region().explore(node)))
 
     def _within(self, node: Node, region: _Region) -> Node:
         passed = _passed(node)
         parts = [self._within(p, region) if any(p is q for q in passed) else self.visit(p) for p in node.inputs]
-        if any(new is not old for new, old in zip(parts, node.inputs, strict=True)):
-            node = node.with_inputs(*parts)
+        node = with_inputs(node, parts)
         return self._joined(node, region) if isinstance(node, Join) else node
 
     def _joined(self, join: Join, region: _Region) -> Join:

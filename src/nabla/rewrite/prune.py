@@ -6,37 +6,38 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from nabla.algebra.expressions import Expr
+from nabla.algebra.memo import Memo
 from nabla.algebra.nodes import Aggregate, Filter, Generate, Join, Node, Project, Scan, TopK, Window
+from nabla.algebra.traverse import with_inputs
 
 Names = frozenset[str]
 
 
 def pruned(root: Node) -> Node:
     """The same query over narrower scans. A node that is used in several places stays one node."""
-    needs: dict[int, Names] = {}
+    needs: Memo[Node, Names] = Memo()
     _require(root, root.names, needs)
-    return _rebuilt(root, needs, {})
+    return _rebuilt(root, needs, Memo())
 
 
-def _require(node: Node, names: Names, needs: dict[int, Names]) -> None:
+def _require(node: Node, names: Names, needs: Memo[Node, Names]) -> None:
     """Notes what is needed of the node and of everything below it."""
-    before = needs.get(id(node))
+    before = needs.get(node)
     if before is not None and names <= before:
         return
-    needs[id(node)] = names | (before or Names())
-    below = _NEEDS.get(type(node), _everything)(node, needs[id(node)])
+    needs[node] = names | (before or Names())
+    below = _NEEDS.get(type(node), _everything)(node, needs[node])
     for input in node.inputs:
         _require(input, below & input.names, needs)
 
 
-def _rebuilt(node: Node, needs: dict[int, Names], done: dict[int, Node]) -> Node:
-    if id(node) not in done:
-        narrowed = _NARROWED.get(type(node), _unchanged)(node, needs[id(node)])
+def _rebuilt(node: Node, needs: Memo[Node, Names], done: Memo[Node, Node]) -> Node:
+    if node not in done:
+        narrowed = _NARROWED.get(type(node), _unchanged)(node, needs[node])
         inputs = [_rebuilt(input, needs, done) for input in node.inputs]
-        if any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
-            narrowed = narrowed.with_inputs(*inputs)
-        done[id(node)] = inputs[0] if _does_nothing(narrowed) else narrowed
-    return done[id(node)]
+        narrowed = with_inputs(narrowed, inputs)
+        done[node] = inputs[0] if _does_nothing(narrowed) else narrowed
+    return done[node]
 
 
 def _does_nothing(node: Node) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from nabla.algebra.expressions import Expr, in_words
+from nabla.algebra.memo import Memo
 from nabla.algebra.nodes import (
     Aggregate,
     At,
@@ -68,9 +69,8 @@ class Writer:
 
     def __init__(self, *trees: Node, reading: Reading = lambda writer, node: None) -> None:
         self.reading = reading
-        self._written: dict[int, Formula] = {}
+        self._written: Memo[Node, Formula] = Memo()
         self._known: dict[tuple[object, ...], Formula] = {}
-        self._trees = trees  # what the memo's ids belong to must stay alive
         self._occurrences: dict[tuple[str, tuple[str, ...]], int] = {}
         self._tables: dict[str, str] = {}
         for tree in trees:
@@ -100,9 +100,7 @@ class Writer:
         return self._known.setdefault(key, Formula(sign, arguments, parts))
 
     def write(self, node: Node) -> Formula:
-        if id(node) not in self._written:
-            self._written[id(node)] = self.reading(self, node) or _WRITINGS[type(node)](self, node)
-        return self._written[id(node)]
+        return self._written.once(node, lambda node: self.reading(self, node) or _WRITINGS[type(node)](self, node))
 
     # ------------------------------------------------------------------- words
 

@@ -7,8 +7,7 @@ d revenue = γ[…](X1 + X2)
 
 from __future__ import annotations
 
-from collections import Counter
-
+from nabla.algebra.memo import Memo, count_uses
 from nabla.algebra.notation.formula import INFIX, MINUS, SUM, Formula
 
 WIDTH = 100
@@ -23,28 +22,27 @@ class Page:
 
     def __init__(self, width: int = WIDTH) -> None:
         self.width = width
-        self.names: dict[int, str] = {}
-        self._kept: list[Formula] = []
+        self.names: Memo[Formula, str] = Memo()
 
     def lines(self, name: str, formula: Formula) -> list[str]:
         """`name = formula`, after the definitions of the parts that it refers to."""
-        uses = _uses(formula)
+        uses = count_uses((formula,), lambda part: part.parts)
         done: list[str] = []
-        settled: set[int] = set()
+        settled: Memo[Formula, bool] = Memo()
 
         def settle(part: Formula, top: bool) -> None:
-            if id(part) in settled or id(part) in self.names:
+            if part in settled or part in self.names:
                 return
-            settled.add(id(part))
+            settled[part] = True
             for inner in part.parts:
                 settle(inner, False)
             room = self.width - 8
             while len(self.text(part)) > room:
-                long = [p for p in _nameable(part) if id(p) not in self.names and len(self.text(p)) > room // 3]
+                long = [p for p in _nameable(part) if p not in self.names and len(self.text(p)) > room // 3]
                 if not long:
                     break
                 done.extend(self._named(max(long, key=lambda p: len(self.text(p)))))
-            if not top and part.parts and uses[id(part)] > 1 and len(self.text(part)) > _WORTH_A_NAME:
+            if not top and part.parts and uses[part] > 1 and len(self.text(part)) > _WORTH_A_NAME:
                 done.extend(self._named(part))
 
         settle(formula, True)
@@ -53,16 +51,15 @@ class Page:
     def _named(self, part: Formula) -> list[str]:
         name = f"X{len(self.names) + 1}"
         written = self._laid_out(name, part)
-        self.names[id(part)] = name
-        self._kept.append(part)  # its id must stay its own
+        self.names[part] = name
         return written
 
     def text(self, formula: Formula) -> str:
         return self._inline(formula).replace(_BREAK, "")
 
     def _inline(self, f: Formula) -> str:
-        if id(f) in self.names:
-            return self.names[id(f)]
+        if f in self.names:
+            return self.names[f]
         if not f.parts:
             return f.sign
         if f.sign == SUM:
@@ -80,13 +77,13 @@ class Page:
         return f"{f.sign}{_arguments(f)}({self._inline(f.parts[0])})"
 
     def _term(self, term: Formula, first: bool) -> str:
-        if term.sign == MINUS and not first and id(term) not in self.names:
+        if term.sign == MINUS and not first and term not in self.names:
             return self._inline(term.parts[0])
         return self._inline(term)
 
     def _operand(self, f: Formula) -> str:
         text = self._inline(f)
-        return f"({text})" if id(f) not in self.names and (f.sign in INFIX or f.sign == SUM) else text
+        return f"({text})" if f not in self.names and (f.sign in INFIX or f.sign == SUM) else text
 
     def _laid_out(self, name: str, formula: Formula) -> list[str]:
         head = f"{name} = "
@@ -118,16 +115,3 @@ def _arguments(f: Formula) -> str:
 def _nameable(f: Formula) -> list[Formula]:
     """Parts that could be named; a minus stays with the sum that it belongs to."""
     return [p.parts[0] if p.sign == MINUS else p for p in f.parts if p.parts and (p.sign != MINUS or p.parts[0].parts)]
-
-
-def _uses(formula: Formula) -> Counter[int]:
-    uses: Counter[int] = Counter()
-
-    def count(part: Formula) -> None:
-        uses[id(part)] += 1
-        if uses[id(part)] == 1:
-            for inner in part.parts:
-                count(inner)
-
-    count(formula)
-    return uses

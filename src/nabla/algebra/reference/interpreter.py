@@ -16,6 +16,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from nabla.algebra.clock import EPOCH, Moments
 from nabla.algebra.expressions import Column, Expr
+from nabla.algebra.memo import Memo
 from nabla.algebra.nodes import (
     Aggregate,
     At,
@@ -125,16 +126,16 @@ class Run:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self._results: dict[int, Bag] = {}
+        self._results: Memo[Node, Bag] = Memo()
 
     def __call__(self, node: Node) -> Bag:
-        result = self._results.get(id(node))
-        if result is None:
-            evaluation = EVALUATIONS.get(type(node))
-            if evaluation is None:
-                raise CannotEvaluate(f"{type(node).__name__} has no evaluation")
-            result = self._results[id(node)] = evaluation(node, self)
-        return result
+        return self._results.once(node, self._evaluate)
+
+    def _evaluate(self, node: Node) -> Bag:
+        evaluation = EVALUATIONS.get(type(node))
+        if evaluation is None:
+            raise CannotEvaluate(f"{type(node).__name__} has no evaluation")
+        return evaluation(node, self)
 
     def pairs(self, node: Join, left: Bag, right: Bag) -> Iterator[tuple[Row, Row]]:
         """The rows of both sides that a join's condition pairs."""

@@ -15,8 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, Protocol
 
+from nabla.algebra.memo import Memo
 from nabla.algebra.nodes import At, Node, Scan
-from nabla.algebra.traverse import rewritten
+from nabla.algebra.traverse import map_nodes
 from nabla.calculus.recursion.fixpoint import Relation, Round
 from nabla.errors import NablaError
 
@@ -64,7 +65,7 @@ class LevelLoop(Generic[Relation]):
         self.queries = queries
         self.limits = limits
         self.rounds: list[Round] = []
-        self._renamed: dict[int, tuple[Node, Node]] = {}
+        self._renamed: Memo[Node, Node] = Memo()
 
     def compute(self) -> list[Relation]:
         """All levels, from the new state of the tables."""
@@ -116,15 +117,13 @@ class LevelLoop(Generic[Relation]):
 
     def _apart(self, query: Node) -> Node:
         """The query with the level before, its new state and its change under names of their own."""
-        if id(query) not in self._renamed:
-            table = self.queries.table
+        table = self.queries.table
 
-            def change(node: Node) -> Node:
-                own = isinstance(node, Scan) and node.table == table
-                return replace(node, table=_name(table, node.at)) if own and isinstance(node, Scan) else node
+        def rename(node: Node) -> Node:
+            own = isinstance(node, Scan) and node.table == table
+            return replace(node, table=_name(table, node.at)) if own and isinstance(node, Scan) else node
 
-            self._renamed[id(query)] = (query, rewritten(query, change))
-        return self._renamed[id(query)][1]
+        return self._renamed.once(query, lambda query: map_nodes(query, rename))
 
     def _record(self, phase: str, number: int, size: int) -> None:
         self.rounds.append(Round(phase, number, {self.queries.table: size}))

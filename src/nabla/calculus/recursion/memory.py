@@ -167,8 +167,8 @@ class _IndexedRun(Run):
         self.most = most
 
     def __call__(self, node: Node) -> Bag:
-        if isinstance(node, Join) and id(node) not in self._results:
-            self._results[id(node)] = self._joined(node, self(node.left))
+        if isinstance(node, Join) and node not in self._results:
+            self._results[node] = self._joined(node, self(node.left))
         result = super().__call__(node)
         self._check(len(result))
         return result
@@ -203,7 +203,7 @@ class _IndexedRun(Run):
     def _above(self, node: Filter | Distinct | Project, rows: Bag) -> Bag:
         """The operator applied to some of its input's rows."""
         inner = _IndexedRun(self.database, self.most)
-        inner._results[id(node.input)] = rows
+        inner._results[node.input] = rows
         return inner(node)
 
     def _joined(self, node: Join, left: Bag) -> Bag:
@@ -212,7 +212,7 @@ class _IndexedRun(Run):
             inner = _IndexedRun(self.database, self.most)
             right = self(node.right)
             self._check(len(left) * len(right) // 16)  # a pair costs less than a row
-            inner._results |= {id(node.left): left, id(node.right): right}
+            inner._results[node.left], inner._results[node.right] = left, right
             return Run.__call__(inner, node)
         of_left, of_right = key_of(keys.left), key_of(keys.right)
         wanted = {of_left(row) for row in left if not keys.no_null or None not in [row[i] for i in keys.no_null]}

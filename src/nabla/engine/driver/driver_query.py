@@ -14,6 +14,7 @@ from functools import lru_cache
 import pyarrow as pa
 
 from nabla.algebra.expressions import Column, Expr
+from nabla.algebra.memo import Memo
 from nabla.algebra.nodes import (
     Aggregate,
     Consolidate,
@@ -64,7 +65,7 @@ def answer(node: Node, held: Held, schema: pa.Schema) -> pa.Table | None:
         if rows is None:
             return None
         relations[scan] = rows
-    if _values(node, relations, {})[0] > MOST_VALUES:
+    if _values(node, relations, Memo())[0] > MOST_VALUES:
         return None
     try:
         return _table(_LocalRun(relations)(node), node.signed, schema)
@@ -72,11 +73,11 @@ def answer(node: Node, held: Held, schema: pa.Schema) -> pa.Table | None:
         return None  # an error of the query is Spark's to report
 
 
-def _values(node: Node, relations: Mapping[Scan, pa.Table], seen: dict[int, int]) -> tuple[int, int]:
+def _values(node: Node, relations: Mapping[Scan, pa.Table], seen: Memo[Node, int]) -> tuple[int, int]:
     """How many values a query reads and computes, and of how many rows; what a join leaves is not known, and little. What
     occurs in several places is computed once."""
-    if id(node) in seen:
-        return 0, seen[id(node)]
+    if node in seen:
+        return 0, seen[node]
     if isinstance(node, Scan):
         rows = relations[node].num_rows
         values = rows * len(node.columns)
@@ -84,8 +85,8 @@ def _values(node: Node, relations: Mapping[Scan, pa.Table], seen: dict[int, int]
         below = [_values(part, relations, seen) for part in node.inputs]
         values, rows = sum(v for v, _ in below), sum(r for _, r in below)
     values += rows * _computed(node)
-    seen[id(node)] = 0 if isinstance(node, Join | Aggregate) else rows
-    return values, seen[id(node)]
+    seen[node] = 0 if isinstance(node, Join | Aggregate) else rows
+    return values, seen[node]
 
 
 def _computed(node: Node) -> int:
@@ -106,8 +107,8 @@ class _LocalRun(HashRun):
         self.relations = relations
 
     def __call__(self, node: Node) -> Bag:
-        if isinstance(node, Scan) and id(node) not in self._results:
-            self._results[id(node)] = _bag(self.relations[node], node.signed)
+        if isinstance(node, Scan) and node not in self._results:
+            self._results[node] = _bag(self.relations[node], node.signed)
         return super().__call__(node)
 
     def pairs(self, node: Join, left: Bag, right: Bag) -> Iterator[tuple[Row, Row]]:

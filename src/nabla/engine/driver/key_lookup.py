@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nabla.algebra.equated import equated
+from nabla.algebra.memo import Memo
 from nabla.algebra.nodes import (
     Aggregate,
     At,
@@ -34,6 +35,7 @@ from nabla.algebra.nodes import (
     Weigh,
     Window,
 )
+from nabla.algebra.traverse import with_inputs
 from nabla.engine.driver.row_search import Matching
 from nabla.engine.driver.value_bounds import Held, Known
 from nabla.rewrite.drop_empty import without_empty
@@ -74,9 +76,9 @@ class Lookup:
     def __post_init__(self) -> None:
         self._known = Known(self.rows)
         self._matching = Matching()
-        self._done: dict[int, tuple[Node, Node]] = {}
+        self._done: Memo[Node, Node] = Memo()
         self._driven: set[str] = set()
-        self._narrowed: dict[tuple[int, str, int], tuple[Node, Node]] = {}
+        self._narrowed: Memo[Node, Memo[pa.Array, dict[str, Node]]] = Memo()
 
     @property
     def looked_at(self) -> int:
@@ -84,15 +86,13 @@ class Lookup:
 
     def reduced(self, node: Node) -> Node:
         """A cheap look-up in a small table first, then what is below, then what that made known."""
-        if id(node) not in self._done:
-            self._done[id(node)] = (node, self._reduced(node))
-        return self._done[id(node)][1]
+        return self._done.once(node, self._reduced)
 
     def _reduced(self, node: Node) -> Node:
         if isinstance(node, Scan):
             return self._whole(node)
         before = self._join(node, first=True) if isinstance(node, Join) else node
-        below = _with_inputs(before, [self.reduced(part) for part in before.inputs])
+        below = with_inputs(before, [self.reduced(part) for part in before.inputs])
         after = self._join(below) if isinstance(below, Join) else below
         return without_empty(after, self._known.empty)
 
@@ -161,10 +161,10 @@ class Lookup:
         """The query less rows whose column `name` has none of the values; nothing else changes."""
         if values is None:
             return node
-        key = (id(node), name, id(values))
-        if key not in self._narrowed:
-            self._narrowed[key] = (node, self._narrowing(node, name, values))
-        return self._narrowed[key][1]
+        known = self._narrowed.setdefault(node, Memo()).setdefault(values, {})
+        if name not in known:
+            known[name] = self._narrowing(node, name, values)
+        return known[name]
 
     def _narrowing(self, node: Node, name: str, values: pa.Array) -> Node:
         match node:
@@ -182,13 +182,13 @@ class Lookup:
             case UnionAll() | ExceptAll() | IntersectAll():
                 place = [c.name for c in node.columns].index(name)
                 parts = [self._narrow(part, part.columns[place].name, values) for part in node.inputs]
-                return _with_inputs(node, parts)
+                return with_inputs(node, parts)
             case Join():
                 return self._through_join(node, name, values)
         return node
 
     def _through(self, node: Node, name: str, values: pa.Array) -> Node:
-        return _with_inputs(node, [self._narrow(node.inputs[0], name, values)])
+        return with_inputs(node, [self._narrow(node.inputs[0], name, values)])
 
     def _through_join(self, join: Join, name: str, values: pa.Array) -> Join:
         """Narrowing a side may let the other be narrowed in turn."""
@@ -252,8 +252,3 @@ class Lookup:
         fields = tuple(f"c{i}" for i in range(rows.num_columns))
         self.found[label] = rows.rename_columns(list(fields))
         return Scan(label, At.NEW, scan.output, fields)
-
-
-def _with_inputs(node: Node, parts: list[Node]) -> Node:
-    same = all(a is b for a, b in zip(parts, node.inputs, strict=True))
-    return node if same else node.with_inputs(*parts)

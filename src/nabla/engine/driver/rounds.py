@@ -16,6 +16,7 @@ import pyarrow.types
 from pyspark.sql.types import StructType
 
 from nabla._cached import cached_property
+from nabla.algebra.memo import Memo
 from nabla.algebra.nodes import At, Node
 from nabla.algebra.reference.evaluator import CannotEvaluate, Row, SparkWouldFail, Value
 from nabla.algebra.reference.interpreter import Bag, bag_of
@@ -61,7 +62,7 @@ class DriverRounds(Memory):
         super().__init__({name: source.names for name, source in self._sources.items()}, MOST_ROWS)
         self._read: dict[tuple[str, int], Table] = {}
         self._changes: dict[str, Table] = {}
-        self._exact: dict[int, Node] = {}
+        self._exact: Memo[Node, bool] = Memo()
 
     def table(self, name: str, at: At) -> Table:
         source = self._sources.get(name)
@@ -81,10 +82,8 @@ class DriverRounds(Memory):
 
     def evaluate(self, queries: Mapping[str, Node], made: Mapping[str, Relation]) -> dict[str, Relation]:
         for node in queries.values():
-            if id(node) not in self._exact:
-                if not is_exact_query(node):
-                    raise Unsuited("a query that Python may answer differently")
-                self._exact[id(node)] = node
+            if not self._exact.once(node, is_exact_query):
+                raise Unsuited("a query that Python may answer differently")
         try:
             return super().evaluate(queries, made)
         except (TooManyRows, CannotEvaluate, SparkWouldFail, ValueError, OverflowError, pa.ArrowException) as error:

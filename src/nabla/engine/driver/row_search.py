@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
+from nabla.algebra.memo import Memo
 from nabla.storage import reading
 from nabla.storage.files import DataFile
 from nabla.storage.table import Snapshot
@@ -32,12 +33,15 @@ class _Part:
     columns: dict[str, pa.ChunkedArray] = field(default_factory=dict)
 
 
+_Parts = dict[tuple[str, int, str], _Part]
+"""By path, deletion vector and key column."""
+
+
 class Matching:
     """Looks values up. Two versions of a table share most files: what was read for one is not read for the other."""
 
     def __init__(self) -> None:
-        self._parts: dict[tuple[str, int, str, int], _Part] = {}
-        self._values: list[pa.Array] = []  # what ids belong to must stay alive
+        self._parts: Memo[pa.Array, _Parts] = Memo()
         self.looked_at = 0
 
     def rows(
@@ -45,17 +49,17 @@ class Matching:
     ) -> pa.Table | None:
         """The rows of a version whose column `key` has one of the values, NULL among them if it is given; None if too many
         have one, or would have to be looked at."""
-        self._values.append(values)
         wanted = values.cast(snapshot.schema.field(key).type)
         files = _that_may_have(wanted, snapshot.files, key)
         if sum(file.rows for file in files) > most_looked_at:
             return None
+        parts = self._parts.setdefault(values, {})
         taken: list[int] = []
 
         def read(file: DataFile) -> pa.Table | None:
             if sum(taken) > MOST_ROWS:
                 return None
-            part = self._part(snapshot, file, key, values, wanted)
+            part = self._part(parts, snapshot, file, key, wanted)
             taken.append(part.rows)
             return None if part.mask is None or sum(taken) > MOST_ROWS else _table(snapshot, part, columns)
 
@@ -66,15 +70,15 @@ class Matching:
         empty = pa.schema([snapshot.schema.field(c) for c in columns]).empty_table()
         return pa.concat_tables([empty, *pieces])
 
-    def _part(self, snapshot: Snapshot, file: DataFile, key: str, values: pa.Array, wanted: pa.Array) -> _Part:
-        known = (snapshot.path(file), id(file.keep), key, id(values))
-        if known not in self._parts:
+    def _part(self, parts: _Parts, snapshot: Snapshot, file: DataFile, key: str, wanted: pa.Array) -> _Part:
+        known = (snapshot.path(file), id(file.keep), key)
+        if known not in parts:
             column = reading.looked_up(snapshot, file, [key])[key]
             self.looked_at += len(column)
             mask = pc.is_in(column, value_set=wanted)
             here = pc.sum(mask).as_py() or 0
-            self._parts[known] = _Part(file, mask if here else None, here)
-        return self._parts[known]
+            parts[known] = _Part(file, mask if here else None, here)
+        return parts[known]
 
 
 def _table(snapshot: Snapshot, part: _Part, columns: Sequence[str]) -> pa.Table:

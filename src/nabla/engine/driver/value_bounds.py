@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from nabla.algebra.equated import equated
 from nabla.algebra.expressions import Expr
+from nabla.algebra.memo import Memo
 from nabla.algebra.nodes import (
     Aggregate,
     Consolidate,
@@ -51,8 +52,8 @@ class Known:
 
     def __init__(self, held: Held) -> None:
         self.held = held
-        self._pieces: dict[int, tuple[Node, Pieces]] = {}
-        self._values: dict[tuple[int, str], tuple[pa.Table, pa.Array]] = {}  # with what the id belongs to
+        self._pieces: Memo[Node, Pieces] = Memo()
+        self._values: Memo[pa.Table, dict[str, pa.Array]] = Memo()
 
     def values(self, node: Node, name: str) -> pa.Array | None:
         """All values that a column can have, and perhaps more; None where nothing is known."""
@@ -65,15 +66,14 @@ class Known:
     def _distinct(self, pieces: Pieces, name: str) -> pa.Array | None:
         for piece in pieces:
             if name in piece.column_names and not pa.types.is_nested(piece[name].type):
-                if (id(piece), name) not in self._values:
-                    self._values[id(piece), name] = (piece, _unique(piece[name]))
-                return self._values[id(piece), name][1]
+                values = self._values.setdefault(piece, {})
+                if name not in values:
+                    values[name] = _unique(piece[name])
+                return values[name]
         return None
 
     def pieces(self, node: Node) -> Pieces:
-        if id(node) not in self._pieces:
-            self._pieces[id(node)] = (node, tuple(p for p in self._found(node) if p.num_columns))
-        return self._pieces[id(node)][1]
+        return self._pieces.once(node, lambda node: tuple(p for p in self._found(node) if p.num_columns))
 
     def _found(self, node: Node) -> Pieces:
         match node:

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from nabla._cached import cached_property
 from nabla.algebra.nodes import At, Join, Node, Scan
-from nabla.algebra.traverse import rewritten
+from nabla.algebra.traverse import map_nodes
 from nabla.calculus.recursion.fixpoint import Backend, Fixpoint, Relation
 from nabla.calculus.recursion.relations import RecursiveGroup
 from nabla.engine import types
@@ -147,7 +147,7 @@ class Rounds:
 
     def _reading(self, node: Node, made: Mapping[str, Held]) -> Node:
         """The query over what is held: a name of a round's relation means another one in the next round."""
-        return rewritten(node, lambda part: self._scan(part, made) if isinstance(part, Scan) else part)
+        return map_nodes(node, lambda part: self._scan(part, made) if isinstance(part, Scan) else part)
 
     def _scan(self, scan: Scan, made: Mapping[str, Held]) -> Scan:
         held = made.get(scan.table)

@@ -14,7 +14,7 @@ from pyspark.sql.types import StringType
 from nabla.algebra.clock import Moments, stored_instant
 from nabla.algebra.nodes import Aggregate, At, Node, Scan, TopK
 from nabla.algebra.sql import to_sql
-from nabla.algebra.traverse import rewritten
+from nabla.algebra.traverse import map_nodes
 from nabla.calculus.stages import without_ties
 from nabla.engine import types
 from nabla.engine.sources import snapshot_frame
@@ -126,7 +126,7 @@ def _leaves_a_choice(node: Node) -> bool:
 
 def _without_ties(workspace: Workspace, view: View, entry: Entry) -> DataFrame:
     """The view's query as it is maintained: of rows that any of would do it has certain ones."""
-    plan = rewritten(view.plan, lambda node: without_ties(node) if isinstance(node, TopK) else node)
+    plan = map_nodes(view.plan, lambda node: without_ties(node) if isinstance(node, TopK) else node)
     return _evaluated(workspace, plan, entry)
 
 
