@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any, ParamSpec, TextIO, TypeVar
 
 import typer
-from rich.console import Console, JustifyMethod
+from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from nabla.errors import Mismatch, NablaError
+from nabla.explain.tables import terminal_table
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -133,19 +134,9 @@ def jsonable(value: Any) -> Any:
 
 
 def table(
-    headers: Sequence[str], rows: Iterable[Sequence[object]], numbers: Sequence[str] = (), tail: str = ""
+    headings: Sequence[str], rows: Iterable[Sequence[object]], numbers: Sequence[str] = (), tail: str = ""
 ) -> Table:
-    """A plain table: the columns named in `numbers` are aligned right, the one named `tail` is cut at the edge."""
-    grid = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
-    for header in headers:
-        side: JustifyMethod = "right" if header in numbers else "left"
-        if header == tail:
-            grid.add_column(header, overflow="ellipsis", no_wrap=True)
-        else:
-            grid.add_column(header, justify=side, overflow="fold", min_width=len(header))
-    for row in rows:
-        grid.add_row(*(cell(value) for value in row))
-    return grid
+    return terminal_table(headings, ([cell(value) for value in row] for row in rows), numbers, tail)
 
 
 def cell(value: object) -> str:

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
+from nabla.algebra.notation.words import plural
 from nabla.explain.svg import svg
-from nabla.explain.text import SIGNS, plural, size, versions
+from nabla.explain.tables import html_table
+from nabla.explain.text import SIGNS, size, versions
 
 if TYPE_CHECKING:
     from nabla.explain.explanation import Explanation
@@ -24,8 +26,8 @@ section { background: #fff; border: 1px solid var(--line); border-radius: 10px; 
 pre { font: 12.5px/1.55 ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace; background: #f8f9fb;
   border: 1px solid var(--line); border-radius: 7px; padding: 10px 12px; margin: 8px 0 0; overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; } th { font-size: 12.5px; color: var(--muted); font-weight: 600; }
-th, td { text-align: left; padding: 5px 14px 5px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
-tr:last-child td { border-bottom: 0; } td.number, th.number { text-align: right; }
+th, td { padding: 5px 14px 5px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
+tr:last-child td { border-bottom: 0; }
 details { border-top: 1px solid var(--line); padding: 8px 0; } details:first-of-type { border-top: 0; }
 summary { cursor: pointer; } .mode { color: var(--accent); font-weight: 600; } .code { font-weight: 600; }
 svg { display: block; max-width: 100%; height: auto; margin: 0 auto; }
@@ -61,14 +63,7 @@ def _section(title: str, content: str) -> str:
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[str] = ()) -> str:
-    if not rows:
-        return ""
-    kinds = [' class="number"' if h in numbers else "" for h in headings]
-    head = "".join(f"<th{k}>{escape(h)}</th>" for h, k in zip(headings, kinds, strict=True))
-    body = "".join(
-        "<tr>" + "".join(f"<td{k}>{escape(c)}</td>" for c, k in zip(row, kinds, strict=True)) + "</tr>" for row in rows
-    )
-    return f"<table><tr>{head}</tr>{body}</table>"
+    return html_table(headings, rows, numbers) if rows else ""
 
 
 def _reasons(e: Explanation) -> str:

@@ -27,8 +27,9 @@ class Stored:
 
 @dataclass(frozen=True)
 class NodeNote:
-    """An operator of the view. `rows` is known from the logs if `exact`, else a rough guess; `stage` names the stage that
-    keeps state for it."""
+    """An operator of the view. `label` is all of it on a line: `detail` is what the operator's name leaves open, such as
+    the condition of a filter, `columns` are those that it makes. `rows` is known from the logs if `exact`, else a rough
+    guess; `stage` names the stage that keeps state for it; `kind` is that of a join."""
 
     id: int
     operator: str
@@ -42,6 +43,9 @@ class NodeNote:
     rows: int | None
     exact: bool
     table: str = ""
+    kind: str = ""
+    detail: str = ""
+    columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -60,13 +60,13 @@ class _Noter:
 
     def visit(self, node: Node) -> int:
         children = tuple(self.visit(part) for part in node.inputs)
-        law, stage = law_of(node), self.stages.get(node)
+        law, stage, said = law_of(node), self.stages.get(node), head(self.writer, node)
         rows, exact = self.sizes[node] = self._size(node, stage)
         table = node.table if isinstance(node, Scan) and node.table in self.stored else ""
         note = NodeNote(
             id=len(self.notes),
             operator=type(node).__name__,
-            label=head(self.writer, node),
+            label=str(said),
             rule=law.name if law else "",
             law=stage.how.law if stage else law.law if law else "",
             source=stage.how.source if stage else law.source if law else "",
@@ -76,6 +76,9 @@ class _Noter:
             rows=rows,
             exact=exact,
             table=table,
+            kind=node.kind if isinstance(node, Join) else "",
+            detail=said.detail,
+            columns=said.columns,
         )
         self.notes.append(note)
         return note.id

@@ -9,7 +9,7 @@ from nabla.calculus import rules as rules  # registers the laws
 from nabla.calculus.laws import LAWS, Law
 from nabla.calculus.methods import AFFECTED_GROUPS, CHANGE_TABLE, GROUPING, METHODS
 from nabla.calculus.partials import FUNCTIONS, Maintained, maintained
-from nabla.explain.markdown import markdown_table
+from nabla.explain.tables import markdown_table
 
 _TYPES = {
     "integers": ("tinyint", "smallint", "int", "bigint"),

@@ -14,7 +14,7 @@ from sqlglot.tokens import TokenType
 from nabla.algebra.expressions import in_words, quote, quoted_names
 from nabla.algebra.nodes import Aggregate, Generate, Join, Node, Opaque, Scan, TopK, UnionAll, Window
 from nabla.algebra.sql import to_sql
-from nabla.explain.sql_layout import laid_out
+from nabla.explain.sql_layout import lay_out
 from nabla.rewrite.join_order import broadcast_side
 
 _STEMS: dict[type[Node], str] = {
@@ -46,7 +46,7 @@ def sql_text(node: Node, relation: Callable[[Scan], str]) -> str:
         return node.sql.strip()
     raw = to_sql(node, lambda scan: quote(relation(scan)), broadcast_side, lambda n: _STEMS.get(type(n), ""))
     names = _names(quoted_names(raw))
-    return laid_out(in_words(raw, lambda name: _written(names.get(name, name))))
+    return lay_out(in_words(raw, lambda name: _written(names.get(name, name))))
 
 
 def _names(raw: list[str]) -> dict[str, str]:

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
+from nabla.algebra.notation.formula import JOIN_SIGNS
+from nabla.algebra.notation.words import plural
 from nabla.explain.layout import Box, Place, arrange
 from nabla.explain.notes import NodeNote, ReadNote, StageNote
-from nabla.explain.text import plural, versions
+from nabla.explain.text import versions
 
 if TYPE_CHECKING:
     from nabla.explain.explanation import Explanation
@@ -126,13 +128,8 @@ def _wrapped(text: str, width: int) -> list[str]:
 def _card(n: NodeNote, e: Explanation) -> Card:
     if n.table:
         return _table_card(n, next(r for r in e.reads if r.stored.name == n.table))
-    if n.operator == "Join":
-        kind, word, sign, on = n.label.split(" ", 3)
-        heading, detail = f"{sign} {kind} {word}", on
-    else:
-        sign, word = SIGNS[n.operator]
-        heading, detail = f"{sign} {word}".strip(), n.label.removeprefix(word.split()[0]).strip()
-        detail = "" if detail in ("all", word) else detail
+    sign, word = SIGNS[n.operator] if not n.kind else (JOIN_SIGNS[n.kind], f"{n.kind} join")
+    heading, detail = f"{sign} {word}".strip(), " ".join((n.detail, ", ".join(n.columns))).strip()
     lines = [Line(heading, 13, bold=True), *(Line(t) for t in _wrapped(detail, 44))]
     lines += [Line(t, 10.5, MUTED, mono=True) for t in _wrapped(n.law, 44)]
     rows = "" if n.rows is None else f"{n.rows:,} rows" if n.exact else f"~ {n.rows:,} rows"
@@ -143,15 +140,14 @@ def _table_card(n: NodeNote, read: ReadNote) -> Card:
     stored = read.stored
     what = COLOURS[n.role][0]
     lines = [
-        Line(n.label.split(" ")[1], 13, bold=True),
+        Line(n.detail, 13, bold=True),
         Line(f"{versions(stored)}, {plural(stored.rows, 'row')}"),
         Line(f"{plural(stored.changed_rows, 'changed row')}" if stored.changed_rows else "unchanged", 11.5, what, True),
     ]
     lines += [
         Line(t, 10.5, MUTED) for t in _wrapped(f"reads {', '.join(read.states)}" if read.states else "not read", 34)
     ]
-    columns = n.label.partition("(")[2].rstrip(")")
-    lines += [Line(t, 10.5, MUTED) for t in _wrapped(columns, 34)]
+    lines += [Line(t, 10.5, MUTED) for t in _wrapped(", ".join(n.columns), 34)]
     return Card(tuple(lines), n.role, f"{stored.kind} {stored.name}: {', '.join(read.columns)}", table=True)
 
 

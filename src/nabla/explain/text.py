@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from nabla.algebra.notation.words import listed, plural
+from nabla.explain.tables import aligned
+
 if TYPE_CHECKING:
     from nabla.explain.explanation import Explanation
     from nabla.explain.notes import Stored
@@ -23,10 +26,6 @@ def size(count: int) -> str:
     return f"{amount:.0f} {unit}" if unit == "bytes" else f"{amount:.1f} {unit}"
 
 
-def plural(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
 def versions(stored: Stored) -> str:
     return f"version {stored.now}" if stored.reflects == stored.now else f"version {stored.reflects} → {stored.now}"
 
@@ -34,7 +33,7 @@ def versions(stored: Stored) -> str:
 def whole(e: Explanation) -> str:
     parts = [f"view {e.view}, version {e.version}, {plural(e.rows, 'row')}"]
     parts += [_block("definition", e.definition.strip().splitlines()), _block("plan", e.tree.splitlines())]
-    parts += [_block("state", _state(e)), _block("reads", _aligned(_reads(e))), _block("costs", _aligned(_costs(e)))]
+    parts += [_block("state", _state(e)), _block("reads", aligned(_reads(e))), _block("costs", aligned(_costs(e)))]
     parts += [_block("cannot be maintained incrementally", e.obstacles), _block("notes", e.notes)]
     return "\n\n".join([part for part in parts if part] + [_next(e)])
 
@@ -42,11 +41,6 @@ def whole(e: Explanation) -> str:
 def _block(title: str, lines: Iterable[str]) -> str:
     indented = ["  " + line for line in lines]
     return "\n".join([title, *indented]) if indented else ""
-
-
-def _aligned(rows: list[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def _state(e: Explanation) -> list[str]:
@@ -90,9 +84,7 @@ def _heading(e: Explanation) -> str:
     if e.maintenance and e.steps == e.maintenance:
         return f"view {e.view}: what the next refresh computes"
     if e.maintenance:
-        return (
-            f"view {e.view}: what an incremental refresh computes when {_and([r.stored.name for r in e.reads])} changed"
-        )
+        return f"view {e.view}: what an incremental refresh computes when {listed([r.stored.name for r in e.reads])} changed"
     return f"view {e.view} cannot be maintained incrementally: {' '.join(e.obstacles)}"
 
 
@@ -109,7 +101,3 @@ def sql(e: Explanation) -> str:
     texts = [f"-- {'or, ' if s.instead else ''}{s.what}\n{s.sql};" for s in steps]
     texts += [f"-- {form.title}\n{form.sql}" for form in e.forms if form.sql]
     return "\n\n".join([f"-- {_heading(e)}", *texts])
-
-
-def _and(names: list[str]) -> str:
-    return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else "".join(names)

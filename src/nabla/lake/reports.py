@@ -5,28 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
-from html import escape
 from typing import Any, Generic, TypeVar
 
 from nabla.calculus.recursion.fixpoint import Round, summary
+from nabla.explain.tables import html_table, text_table
 from nabla.lake.constraints.violations import Violation
 
 T = TypeVar("T")
-
-
-def text_table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    cells = [[str(h) for h in headings], *([cell(v) for v in row] for row in rows)]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(headings))]
-    lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in cells]
-    return "\n".join([lines[0], "  ".join("─" * w for w in widths), *lines[1:]])
-
-
-def html_table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    head = "".join(f"<th style='text-align:left'>{escape(str(h))}</th>" for h in headings)
-    body = "".join(
-        "<tr>" + "".join(f"<td style='text-align:left'>{escape(cell(v))}</td>" for v in row) + "</tr>" for row in rows
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def cell(value: object) -> str:
@@ -72,8 +57,8 @@ class _Table(Mapping[str, T], Generic[T]):
     def __len__(self) -> int:
         return len(self._items)
 
-    def _rows(self) -> list[list[object]]:
-        return [[getattr(item, h) for h in self.headings] for item in self._items.values()]
+    def _rows(self) -> list[list[str]]:
+        return [[cell(getattr(item, h)) for h in self.headings] for item in self._items.values()]
 
     def to_dict(self) -> dict[str, Any]:
         return {name: item.to_dict() for name, item in self._items.items()}  # type: ignore[attr-defined]
@@ -213,8 +198,8 @@ class History(Sequence[Event]):
     def __len__(self) -> int:
         return len(self._events)
 
-    def _rows(self) -> list[list[object]]:
-        return [[getattr(e, h) for h in self.headings] for e in self._events]
+    def _rows(self) -> list[list[str]]:
+        return [[cell(getattr(e, h)) for h in self.headings] for e in self._events]
 
     def to_dict(self) -> list[dict[str, Any]]:
         return [e.to_dict() for e in self._events]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from nabla.algebra.notation.words import listed
 from nabla.calculus.stages import Staged
 from nabla.planner.delta_steps import maintenance, rebuilding
 from nabla.planner.estimates import full_cost, incremental_cost
-from nabla.planner.facts import ViewFacts, names_in_words
+from nabla.planner.facts import ViewFacts
 from nabla.planner.steps import Estimate, Mode, Plan, Size
 
 MARGIN = 1.25
@@ -37,7 +38,7 @@ def choose(facts: ViewFacts, staged: Staged, mode: Mode) -> Plan:
     if not moved and not facts.clock_moved:
         return Plan(facts.name, "skip", "no source changed", ())
     if not facts.changed:
-        return Plan(facts.name, "incremental", f"{names_in_words(moved)} moved on without a change of rows", ())
+        return Plan(facts.name, "incremental", f"{listed(moved)} moved on without a change of rows", ())
     if facts.obstacles:
         return _full(facts, staged, str(facts.obstacles[0]))
     staged = _by_key_or_not(facts, staged)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nabla.algebra.clock import CLOCK
+from nabla.algebra.notation.words import listed
 from nabla.calculus.obstacles import Obstacle
 
 
@@ -84,10 +84,10 @@ class ViewFacts:
     def changes(self) -> str:
         """What changed, in words."""
         rows = self.changed_sources
-        said = [f"{self.changed_rows} changed rows in {names_in_words(rows)}"] if rows else []
+        said = [f"{self.changed_rows} changed rows in {listed(rows)}"] if rows else []
         gone = [s.name for s in self.sources if s.past_is_gone]
         said += (
-            [f"the old state of {names_in_words(gone)} was vacuumed and is taken as the new one less its change"]
+            [f"the old state of {listed(gone)} was vacuumed and is taken as the new one less its change"]
             if gone
             else []
         )
@@ -96,7 +96,3 @@ class ViewFacts:
     @property
     def changed_rows(self) -> int:
         return sum(s.changed_rows for s in self.sources)
-
-
-def names_in_words(names: Sequence[str]) -> str:
-    return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else names[0]

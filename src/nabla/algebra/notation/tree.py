@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from nabla.algebra.expressions import Column, Expr
 from nabla.algebra.nodes import (
@@ -31,8 +32,20 @@ from nabla.algebra.notation.formula import JOIN_SIGNS, Writer, scan_text
 from nabla.algebra.notation.lines import Page
 
 
-def _labels(columns: tuple[Column, ...]) -> str:
-    return ", ".join(c.label for c in columns)
+class Head(NamedTuple):
+    """A node in words: what it does, how, and under which columns if these are its own."""
+
+    word: str
+    detail: str = ""
+    columns: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        columns = f"({', '.join(self.columns)})" if self.columns else ""
+        return " ".join(part for part in (self.word, self.detail, columns) if part)
+
+
+def _labels(columns: tuple[Column, ...]) -> tuple[str, ...]:
+    return tuple(c.label for c in columns)
 
 
 def _projected(w: Writer, node: Project) -> str:
@@ -46,41 +59,42 @@ def _aggregated(w: Writer, node: Aggregate) -> str:
     return "; ".join(part for part in (f"by {keys}" if keys else "", calls) if part)
 
 
-def _top(w: Writer, node: TopK) -> str:
-    most = f"top {node.limit}" if node.limit is not None else "all"
-    after = f" after {node.offset}" if node.offset else ""
-    return f"{most}{after} by {', '.join(w.words(o.sql) for o in node.order) or 'nothing'}"
+def _top(w: Writer, node: TopK) -> Head:
+    after = f"after {node.offset} " if node.offset else ""
+    most = f"{node.limit} " if node.limit is not None else ""
+    by = f"by {', '.join(w.words(o.sql) for o in node.order) or 'nothing'}"
+    return Head("top" if most else "all", f"{most}{after}{by}")
 
 
 def _conditions(w: Writer, conjuncts: tuple[Expr, ...]) -> str:
     return " and ".join(w.conditions(conjuncts))
 
 
-_HEADS: dict[type, Callable[..., str]] = {
-    Scan: lambda w, n: f"scan {scan_text(w.table(n), n.at)} ({_labels(n.output)})",
-    Constant: lambda w, n: f"{len(n.rows)} constant rows ({_labels(n.output)})",
-    Filter: lambda w, n: f"filter {_conditions(w, n.conjuncts)}",
-    Project: lambda w, n: f"project {_projected(w, n)}",
-    Join: lambda w, n: f"{n.kind} join {JOIN_SIGNS[n.kind]} {_conditions(w, n.on) or 'all pairs'}",
-    UnionAll: lambda w, n: "union all",
-    Negate: lambda w, n: "negate",
-    Weigh: lambda w, n: f"weigh as {n.weight.label}",
-    Unweigh: lambda w, n: f"unweigh {n.weight}",
-    Consolidate: lambda w, n: "consolidate",
-    Distinct: lambda w, n: "distinct",
-    Aggregate: lambda w, n: f"aggregate {_aggregated(w, n)}",
-    Window: lambda w, n: f"window {', '.join(w.words(c.over(n.partition)) for c in n.calls)}",
+_HEADS: dict[type, Callable[..., Head]] = {
+    Scan: lambda w, n: Head("scan", scan_text(w.table(n), n.at), _labels(n.output)),
+    Constant: lambda w, n: Head("", f"{len(n.rows)} constant rows", _labels(n.output)),
+    Filter: lambda w, n: Head("filter", _conditions(w, n.conjuncts)),
+    Project: lambda w, n: Head("project", _projected(w, n)),
+    Join: lambda w, n: Head(f"{n.kind} join {JOIN_SIGNS[n.kind]}", _conditions(w, n.on) or "all pairs"),
+    UnionAll: lambda w, n: Head("union all"),
+    Negate: lambda w, n: Head("negate"),
+    Weigh: lambda w, n: Head("weigh", f"as {n.weight.label}"),
+    Unweigh: lambda w, n: Head("unweigh", n.weight),
+    Consolidate: lambda w, n: Head("consolidate"),
+    Distinct: lambda w, n: Head("distinct"),
+    Aggregate: lambda w, n: Head("aggregate", _aggregated(w, n)),
+    Window: lambda w, n: Head("window", ", ".join(w.words(c.over(n.partition)) for c in n.calls)),
     TopK: _top,
-    ExceptAll: lambda w, n: "except all",
-    IntersectAll: lambda w, n: "intersect all",
-    Generate: lambda w, n: f"generate {w.words(n.generator.sql)} → {_labels(n.output)}",
-    Recursion: lambda w, n: f"recursion {n.table}, level by level ({_labels(n.output)})",
-    Opaque: lambda w, n: f"query {n.sql}",
+    ExceptAll: lambda w, n: Head("except all"),
+    IntersectAll: lambda w, n: Head("intersect all"),
+    Generate: lambda w, n: Head("generate", f"{w.words(n.generator.sql)} → {', '.join(_labels(n.output))}"),
+    Recursion: lambda w, n: Head("recursion", f"{n.table}, level by level", _labels(n.output)),
+    Opaque: lambda w, n: Head("query", n.sql),
 }
 
 
-def head(writer: Writer, node: Node) -> str:
-    """One line for one node of the writer's tree."""
+def head(writer: Writer, node: Node) -> Head:
+    """A node of the writer's tree in words."""
     return _HEADS[type(node)](writer, node)
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import nabla
 from nabla.dev.bench import tpch
+from nabla.dev.bench.section import Section
 from nabla.lake.constraints.constraints import foreign_key
 from nabla.lake.facade import Lake
-from nabla.lake.reports import text_table
 
 CONSTRAINTS = {
     "lines_have_orders": foreign_key("lineitem", "l_orderkey", "orders.o_orderkey"),
@@ -81,4 +81,4 @@ def _scratch_seconds(lake: Lake, sql: str) -> float:
 
 def table(summaries: list[Summary]) -> str:
     rows = [(s.constraint, s.check_seconds, s.scratch_seconds, s.ratio) for s in summaries]
-    return text_table(("constraint", "checked s", "from scratch s", "ratio"), rows)
+    return Section("", ("constraint", "checked s", "from scratch s", "ratio"), rows).text()

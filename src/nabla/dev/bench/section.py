@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nabla.explain.markdown import markdown_table
-from nabla.lake.reports import cell, text_table
+from nabla.explain.tables import markdown_table, text_table
+from nabla.lake.reports import cell
 
 
 @dataclass(frozen=True)
@@ -16,10 +16,15 @@ class Section:
     rows: Sequence[Sequence[object]]
     note: str = ""
 
+    @property
+    def _cells(self) -> list[list[str]]:
+        return [[cell(value) for value in row] for row in self.rows]
+
     def text(self) -> str:
-        return "\n".join(piece for piece in (self.title, text_table(self.headings, self.rows), self.note) if piece)
+        table = text_table(self.headings, self._cells)
+        return "\n".join(piece for piece in (self.title, table, self.note) if piece)
 
     def markdown(self) -> str:
-        table = markdown_table(self.headings, [[cell(value) for value in row] for row in self.rows])
+        table = markdown_table(self.headings, self._cells)
         pieces = (f"**{self.title}**", table, self.note)
         return "\n\n".join(piece for piece in pieces if piece)

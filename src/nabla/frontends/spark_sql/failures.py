@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.logger import PySparkLogger
 
+from nabla.algebra.notation.words import listed
 from nabla.errors import NablaError
 
 _PARSER_PLACE = re.compile(r"\(line (\d+), pos (\d+)\)")
@@ -54,7 +55,7 @@ def failed(error: PySparkException, place: str, tables: Collection[str]) -> Nabl
 def unknown_table(name: str, tables: Collection[str], place: str) -> NablaError:
     near = get_close_matches(name.lower(), [t.lower() for t in tables], n=3)
     if near:
-        remedy = "Did you mean " + " or ".join(t for t in sorted(tables) if t.lower() in near) + "?"
+        remedy = "Did you mean " + listed([t for t in sorted(tables) if t.lower() in near], "or") + "?"
     else:
         remedy = f"The lake has: {', '.join(sorted(tables))}." if tables else "The lake has no tables yet."
     return NablaError(
