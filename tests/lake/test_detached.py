@@ -31,8 +31,8 @@ def shop(lake: Lake) -> Lake:
 
 
 def folders(lake: Lake, *tables: str) -> list[Path]:
-    state = lake._log.state()
-    return [Path(lake._log.folder(state.entries[name].parts["data"])) for name in tables]
+    state = lake.context.log.state()
+    return [Path(lake.context.log.folder(state.entries[name].parts["data"])) for name in tables]
 
 
 def test_a_detached_view_refreshes_after_its_sources_were_moved_away(shop: Lake, spark: SparkSession) -> None:

@@ -177,7 +177,7 @@ def test_a_table_that_grows_little_by_little_is_counted_once_it_is_large(
     monkeypatch.setattr(key_lookup, "SMALLEST", 50)
     lake.create_table("orders", schema="id INT", key="id")
     for start in range(0, 60, 20):
-        (source,) = [lake._log.table(lake._log.state().entries["orders"].parts["data"])]
+        (source,) = [lake.context.log.table(lake.context.log.state().entries["orders"].parts["data"])]
         assert key_counts(source, "id", source.latest()) is None
         with lake.transaction() as tx:
             tx.insert("orders", [(i,) for i in range(start, start + 20)])
@@ -189,7 +189,7 @@ def test_a_table_that_grows_little_by_little_is_counted_once_it_is_large(
 def test_small_changes_are_added_up_however_few_keys_there_are(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_lookup, "SMALLEST", 0)
     lake.create_table("lines", schema="shop INT, n INT", data=[(i % 3, i) for i in range(1000)], key=("shop", "n"))
-    table = lake._log.table(lake._log.state().entries["lines"].parts["data"])
+    table = lake.context.log.table(lake.context.log.state().entries["lines"].parts["data"])
     for turn, outdated in ((0, False), (1, True)):
         with lake.transaction() as tx:
             tx.insert("lines", [(i % 3, 1000 + 30 * turn + i) for i in range(30)])

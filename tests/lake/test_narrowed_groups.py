@@ -27,8 +27,8 @@ def shop(lake: Lake) -> Lake:
 
 def groups(lake: Lake, view: str) -> int:
     """Rows of the first state of a view."""
-    parts = lake._log.state().entries[view].parts
-    return lake._log.table(parts["@0"]).snapshot(parts["@0"].version).rows
+    parts = lake.context.log.state().entries[view].parts
+    return lake.context.log.snapshot(parts["@0"]).rows
 
 
 def test_only_groups_that_are_asked_for_are_kept(shop: Lake) -> None:

@@ -26,7 +26,7 @@ REFRESH = "import sys, nabla; print(nabla.open(sys.argv[1]).refresh(mode='strict
 def lake(spark: SparkSession, tmp_path: Path) -> Lake:
     lake = nabla.open(tmp_path / "lake", spark=spark)
     lake.create_table("t", schema="id INT, v INT", key="id", data=[(1, 5), (2, None), (3, 7)])
-    lake._on_spark.show_names()
+    lake.context.spark.show_names()
     double = F.udf(lambda v: None if v is None else 2 * v, "int")
     lake.create_view("doubled", spark.table("t").select("id", double("v").alias("w")))
     return lake
@@ -70,7 +70,7 @@ def test_another_process_has_it_from_the_lake(lake: Lake, tmp_path: Path) -> Non
 
 
 def test_a_function_of_another_python_is_refused(spark: SparkSession, lake: Lake) -> None:
-    (function,) = load_view("doubled", lake._log.state().entries["doubled"].definition).functions
+    (function,) = load_view("doubled", lake.context.log.state().entries["doubled"].definition).functions
     with pytest.raises(NablaError, match=r"made by Python 2\.7") as refused:
         replace(function, python="2.7").register(spark)
     assert refused.value.code == "NABLA_PYTHON_VERSION"

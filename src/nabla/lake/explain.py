@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from nabla.algebra.expressions import Column
 from nabla.engine import types
 from nabla.engine.relations import Source
 from nabla.explain.explanation import Explanation, Subject, explain
 from nabla.explain.notes import Stored
+from nabla.lake.context import LakeContext
 from nabla.lake.objects.graph import derived
 from nabla.lake.objects.view import View, load_view
 from nabla.lake.refresh.refresh import Refresh
@@ -20,16 +20,16 @@ from nabla.planner.steps import Mode, Plan
 from nabla.storage.catalog import Entry, LakeState
 from nabla.storage.table import Snapshot
 
-if TYPE_CHECKING:
-    from nabla.lake.facade import Lake
 
-
-def explain_view(lake: Lake, entry: Entry, state: LakeState, mode: Mode) -> Explanation:
+def explain_view(context: LakeContext, name: str, mode: Mode) -> Explanation:
+    """How a view or constraint is defined and kept, and what the next refresh would do."""
+    state = context.log.state()
+    entry = context.names(state).entry(name, "view", "constraint")
     view = load_view(entry.name, entry.definition)
-    refresh = Refresh(lake, mode)
+    refresh = Refresh(context, mode)
     sources = {s: refresh.source(s, entry, state) for s in view.sources}
     facts = refresh.maintenance.facts(view, entry, sources)
-    stale = Staleness(lake._log, state)
+    stale = Staleness(context.log, state)
     upstream = tuple(s for s in view.sources if derived(state.entries[s]) and s in stale)
     subject = Subject(
         plan=_after(upstream, choose(facts, view.staged, mode)),

@@ -1,4 +1,4 @@
-"""The lake: tables and views in a folder, and everything a user does with them."""
+"""The lake as users have it: every method delegates to the module that does the work."""
 
 from __future__ import annotations
 
@@ -7,45 +7,31 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from nabla.engine import intake
-from nabla.engine.apply import FEED_COLUMNS
-from nabla.engine.sources import snapshot_frame
 from nabla.engine.spark.session import check_session
-from nabla.errors import NablaError
 from nabla.explain.explanation import Explanation
 from nabla.frontends.nested.language import Nested, nested
-from nabla.frontends.nested.schema import Schema
-from nabla.frontends.nested.updates import unnest_sql
-from nabla.frontends.spark_sql.failures import failed
+from nabla.lake import read, status
 from nabla.lake.constraints import constraints
+from nabla.lake.context import LakeContext
 from nabla.lake.explain import explain_view
-from nabla.lake.objects.graph import derived
-from nabla.lake.objects.names import Declared, columns_of
 from nabla.lake.refresh import create, rules
-from nabla.lake.refresh import refresh as refreshing
-from nabla.lake.refresh.schedule import check_upkeep
-from nabla.lake.refresh.staleness import Staleness
-from nabla.lake.refresh.subscriptions import Callback, Subscription, Subscriptions
-from nabla.lake.refresh.verify import verify
+from nabla.lake.refresh.refresh import refresh_views
+from nabla.lake.refresh.subscriptions import Callback, Subscription
+from nabla.lake.refresh.verify import verify_views
 from nabla.lake.reports import CheckReport, History, LakeStatus, RefreshReport, RevertReport, ViewReport
-from nabla.lake.spark import OnSpark
-from nabla.lake.status import history_of, status_of, table_changes
+from nabla.lake.vacuum import vacuum_lake
 from nabla.lake.write import create_table, preview, revert
-from nabla.lake.write import nested_tables as nests
+from nabla.lake.write.drop import drop
 from nabla.lake.write.preview import Preview
 from nabla.lake.write.transaction import Transaction
 from nabla.planner.self_maintenance import SelfMaintenance
 from nabla.planner.steps import Mode
-from nabla.storage.catalog import LakeState
 from nabla.storage.lakelog import LakeLog
-from nabla.storage.vacuum import Vacuumed, vacuum
-
-MODES = ("auto", "incremental", "strict", "full")
+from nabla.storage.vacuum import Vacuumed
 
 
 def open_lake(path: str | os.PathLike[str], spark: SparkSession | None = None) -> Lake:
@@ -56,18 +42,14 @@ def open_lake(path: str | os.PathLike[str], spark: SparkSession | None = None) -
     if spark is not None:
         check_session(spark)
     log = LakeLog.open(path) if LakeLog.exists(path) else LakeLog.create(path)
-    return Lake(log, spark)
+    return Lake(LakeContext(log, spark))
 
 
 class Lake:
     """Use `nabla.open`. All methods may be called from several threads, and several processes may use one lake."""
 
-    def __init__(self, log: LakeLog, spark: SparkSession | None) -> None:
-        self._log = log
-        self._on_spark = OnSpark(log, spark)
-        self._refreshed: set[tuple[str, str]] = set()
-        self._subscriptions = Subscriptions()
-        self._only_spark_rounds = False  # recursion on Spark however small: for tests
+    def __init__(self, context: LakeContext) -> None:
+        self._context = context
 
     # ------------------------------------------------------------------ tables
 
@@ -86,7 +68,7 @@ class Lake:
         or columns that identify a row, `foreign_keys` maps columns to "table.column". They are declarations, unless
         `enforce` makes constraints of them: True, or what happens on a violation (see `create_constraint`).
         """
-        create_table.create_table(self, name, schema, data, key, foreign_keys, enforce)
+        create_table.create_table(self._context, name, schema, data, key, foreign_keys, enforce)
 
     def create_nested(self, name: str, schema: str | StructType | None = None, data: intake.Data = None) -> Nested:
         """Create a nested table: columns of type array<struct<…>> are subrelations, all others are its key.
@@ -94,34 +76,31 @@ class Lake:
         At every level the atomic attributes are the key (partitioned normal form), which is checked whenever rows are
         written. Change it with `tx.merge` and `tx.remove`. Gives the table as the beginning of a nested view.
         """
-        create_table.create_nested(self, name, schema, data)
+        create_table.create_nested(self._context, name, schema, data)
         return nested(name)
 
     def register(self, name: str, path: str | os.PathLike[str], key: str | Sequence[str] | None = None) -> None:
         """Take an existing Delta table into the lake, to read it only: whoever writes it goes on doing so."""
-        create_table.register(self, name, path, key)
+        create_table.register(self._context, name, path, key)
 
     def drop_table(self, name: str) -> None:
         """Drop a table that no view reads. Its files go with the next vacuum; a registered table stays as it is."""
-        self._drop(name, ("table", "registered"))
+        drop(self._context, name, "table", "registered")
 
     def transaction(self) -> Transaction:
         """Changes of one or more tables that become visible together: `with lake.transaction() as tx: …`."""
-        return Transaction(self)
+        return Transaction(self._context)
 
     def preview(self, transaction: Transaction) -> Preview:
         """The minimal change of every table, view and constraint that a transaction would change, were it committed now."""
-        return preview.preview(self, transaction)
+        return preview.preview(self._context, transaction)
 
     def revert(self, version: int) -> RevertReport:
         """Give tables, views and constraints the content back that they had at a version of the lake (see `version`).
 
         What was made since then stays, and follows. The revert is a commit: feeds tell it, and it can be reverted.
         """
-        try:
-            return revert.revert(self, version)
-        finally:
-            self._subscriptions.deliver()
+        return revert.revert(self._context, version)
 
     # -------------------------------------------------------------- constraints
 
@@ -134,15 +113,15 @@ class Lake:
         committed without the rows that violate it, which go to a table of their own ("quarantine"). `lake.read(name)` are
         the violations of one that warns.
         """
-        return constraints.create(self, name, query, on_violation)
+        return constraints.create(self._context, name, query, on_violation)
 
     def drop_constraint(self, name: str) -> None:
         """Drop a constraint. Rows that it has set aside stay in their table."""
-        self._drop(name, ("constraint",))
+        drop(self._context, name, "constraint")
 
     def check(self, *names: str) -> CheckReport:
         """Evaluate all constraints, or the given ones, from scratch."""
-        return constraints.check(self, names)
+        return constraints.check(self._context, names)
 
     # ------------------------------------------------------------------- views
 
@@ -161,7 +140,7 @@ class Lake:
         only when a refresh names it ("manual"), or within a time that `nabla watch` keeps to ("5 minutes"). With `detached`,
         what it reads of its sources is kept in auxiliary views, so that it can be refreshed without them.
         """
-        return create.create_view(self, name, query, rebuild, check_upkeep(maintain), detached)
+        return create.create_view(self._context, name, query, rebuild, maintain, detached)
 
     def view(
         self,
@@ -173,7 +152,7 @@ class Lake:
         """Decorator: a function that returns a DataFrame becomes a view named after it."""
 
         def make(function: Callable[[], DataFrame]) -> Callable[[], DataFrame]:
-            self._on_spark.show_names()
+            self._context.spark.show_names()
             self.create_view(function.__name__, function(), rebuild, maintain)
             return function
 
@@ -185,27 +164,27 @@ class Lake:
         Predicates may depend on each other, and on what is not there (`not p(X)`). All of them are built, or none. Rules
         of that name are an error unless `rebuild` is set: then they are replaced.
         """
-        return rules.create_rules(self, name, text, rebuild)
+        return rules.create_rules(self._context, name, text, rebuild)
 
     def rules(self) -> dict[str, str]:
         """The texts of all rules, by name."""
-        return {name: known.program.text for name, known in rules.programs(self._log.state()).items()}
+        return rules.texts(self._context)
 
     def ask(self, question: str) -> DataFrame:
         """Answer a question about a predicate of the rules, `path(1, X)`, computing no more than it needs."""
-        return rules.ask(self, question)
+        return rules.ask(self._context, question)
 
     def delta_rules(self, name: str) -> str:
         """The incremental rules of a program: how insertions and deletions follow from those of what it reads."""
-        return rules.delta_rules(self, name)
+        return rules.delta_rules(self._context, name)
 
     def drop_rules(self, name: str) -> None:
         """Drop the views of rules, unless another view reads one of them."""
-        rules.drop_rules(self, name)
+        rules.drop_rules(self._context, name)
 
     def drop_view(self, name: str) -> None:
         """Drop a view that no other view reads. Its files go with the next vacuum."""
-        self._drop(name, ("view",))
+        drop(self._context, name, "view")
 
     def refresh(
         self, *names: str, mode: Mode = "auto", progress: Callable[[ViewReport], None] | None = None
@@ -217,16 +196,7 @@ class Lake:
         Modes: "auto" lets the cost decide; "incremental" maintains from the change wherever there is a rule; "strict" does
         the same and raises, before anything is written, where there is none; "full" recomputes.
         """
-        if mode not in MODES:
-            raise NablaError(
-                "NABLA_MODE", f"there is no mode {mode!r}", place="mode=", remedy=f"Use one of {', '.join(MODES)}."
-            )
-        state = self._log.state()
-        wanted = [self._declared(state).entry(n, "view", "constraint").name for n in names] or refreshing.due(state)
-        try:
-            return refreshing.Refresh(self, mode).run(wanted, progress)
-        finally:
-            self._subscriptions.deliver()
+        return refresh_views(self._context, names, mode, progress)
 
     def on_change(self, view: str, callback: Callback, since: int | None = None) -> Subscription:
         """Call `callback` with the minimal change of a view (a `ViewChange`) after every refresh that changed it.
@@ -234,10 +204,7 @@ class Lake:
         It hears of all changes after version `since` of the view, or from now on, whoever refreshed it. A callback that
         fails harms no refresh, and is given the same changes again after the next one. `cancel` the result to end it.
         """
-        entry = self._declared(self._log.state()).entry(view, "view")
-        subscription = Subscription(self, entry, callback, since)
-        self._subscriptions.add(subscription)
-        return subscription
+        return self._context.subscriptions.add(view, callback, since)
 
     # ----------------------------------------------------------------- reading
 
@@ -247,136 +214,73 @@ class Lake:
         With `fresh`, a view as it would be after a refresh: what its sources changed is added on the fly, and nothing is
         committed.
         """
-        entry = self._declared(self._log.state()).entry(name)
-        if fresh and version is None and derived(entry):
-            return preview.fresh(self, entry)
-        part = entry.parts["data"]
-        if version is None:
-            version = None if entry.kind == "registered" else part.version
-        elif entry.kind != "registered" and version > part.version:
-            raise NablaError(
-                "NABLA_NO_VERSION",
-                f"there is no version {version}",
-                place=f'"{entry.name}"',
-                remedy=f"The latest is {part.version}.",
-            )
-        return snapshot_frame(self._on_spark.home, self._log.table(part).snapshot(version), columns_of(entry))
+        return read.read(self._context, name, version, fresh)
 
     def changes(self, name: str, since: int = 0) -> DataFrame:
         """What changed after version `since`, a row a copy: the columns, _change_type, _version and _timestamp."""
-        entry = self._declared(self._log.state()).entry(name)
-        if not derived(entry):
-            return table_changes(self, entry, since)
-        part = entry.parts["feed"]
-        names = [*columns_of(entry), *FEED_COLUMNS]
-        return snapshot_frame(self._on_spark.home, self._log.table(part).snapshot(part.version), names).where(
-            F.col("_version") > since
-        )
+        return read.read_changes(self._context, name, since)
 
     def sql(self, text: str) -> DataFrame:
         """Run Spark SQL over the lake's tables and views."""
-        try:
-            return self.spark.sql(text)
-        except PySparkException as error:
-            raise self._translated(error, "query") from None
+        return read.run_sql(self._context, text)
 
     def unnest(self, name: str) -> DataFrame:
         """The flat form of a nested table or view, to read or to make a view from.
 
         For each tuple the combinations of what its subrelations hold, with NULLs for an empty one.
         """
-        entry = self._declared(self._log.state()).entry(name)
-        return self.sql(unnest_sql(entry.name, Schema.of(nests.shape_of(entry))))
+        return read.read_unnested(self._context, name)
 
     # ------------------------------------------------------------- information
 
     def explain(self, name: str, mode: Mode = "auto") -> Explanation:
         """How a view or constraint is defined and kept, and what the next refresh would do. Runs nothing and writes nothing."""
-        state = self._log.state()
-        return explain_view(self, self._declared(state).entry(name, "view", "constraint"), state, mode)
+        return explain_view(self._context, name, mode)
 
     def self_maintenance(self, *names: str) -> tuple[SelfMaintenance, ...]:
         """For each of these views together, or of all: can they be maintained without other sources, and what would help?"""
-        return create.self_maintenance(self, names)
+        return create.self_maintenance(self._context, names)
 
     def verify(self, *names: str) -> None:
         """Recompute every view, or the given ones, from the versions it reflects, and compare as bags.
 
         Raises Mismatch with the differing rows where a view is not exactly its query.
         """
-        state = self._log.state()
-        wanted = [self._declared(state).entry(n) for n in names] or state.entries.values()
-        for entry in filter(derived, wanted):
-            verify(self, entry, state)
+        verify_views(self._context, names)
 
     def status(self) -> LakeStatus:
         """All tables and views: kind, version, rows, and for views what they reflect and whether that is stale."""
-        state = self._log.state()
-        stale = Staleness(self._log, state)
-        return LakeStatus({name: status_of(self, entry, name in stale) for name, entry in state.entries.items()})
+        return status.lake_status(self._context)
 
     def history(self, name: str | None = None, limit: int | None = None) -> History:
         """The commits of a table or view, or those of the lake with its versions, newest first."""
-        entry = None if name is None else self._declared(self._log.state()).entry(name)
-        return history_of(self, entry, limit)
+        return status.read_history(self._context, name, limit)
 
     @property
     def version(self) -> int:
         """The version of the lake: every commit makes one, of whatever it changes."""
-        return self._log.state().version
+        return self._context.log.state().version
 
     def vacuum(self, dry_run: bool = False, older_than: datetime.timedelta = datetime.timedelta(days=7)) -> Vacuumed:
         """Delete files that no view and no version younger than `older_than` needs."""
-        state = self._log.state()
-        keep: dict[str, int] = {}
-        for entry in state.entries.values():
-            for source, version in entry.facts.get("sources", {}).items():
-                path = state.entries[source].parts["data"].path
-                keep[path] = min(version, keep.get(path, version))
-        return vacuum(self._log, keep, grace=older_than.total_seconds(), dry_run=dry_run)
+        return vacuum_lake(self._context, dry_run, older_than)
 
     # ----------------------------------------------------------------- session
 
     @property
     def path(self) -> str:
         """The lake's folder."""
-        return self._log.path
+        return self._context.path
 
     @property
     def spark(self) -> SparkSession:
         """The Spark session, in which the lake's tables and views are known by their names, as they are now."""
-        self._on_spark.show_names()
-        return self._spark
+        return self._context.spark.named_session
 
     @property
-    def _spark(self) -> SparkSession:
-        return self._on_spark.session
-
-    @property
-    def _zone(self) -> str:
-        """The time zone that makes a moment a date."""
-        return str(self._spark.conf.get("spark.sql.session.timeZone"))
-
-    def _cold(self, view: str) -> bool:
-        return all(view != refreshed for refreshed, _ in self._refreshed)
-
-    def _warm(self, view: str, mode: str) -> bool:
-        """Notes a refresh, and tells whether it was the first of its kind."""
-        first = (view, mode) not in self._refreshed
-        self._refreshed.add((view, mode))
-        return first
-
-    def _translated(self, error: PySparkException, place: str) -> NablaError:
-        return failed(error, place, list(self._log.state().entries))
-
-    def _declared(self, state: LakeState) -> Declared:
-        return Declared(state, self.path)
-
-    def _drop(self, name: str, kinds: tuple[str, ...]) -> None:
-        state = self._log.state()
-        entry = self._declared(state).droppable(name, kinds)
-        own = self._declared(state).auxiliary_to(entry.name)
-        self._log.commit(dict.fromkeys([entry.name, *own]), state, f"drop {entry.kind}")
+    def context(self) -> LakeContext:
+        """The inside of the lake, for Nabla's own commands and tests. It is no part of the interface for users."""
+        return self._context
 
     def __repr__(self) -> str:
         return f"lake {self.path}\n{self.status()}"

@@ -1,4 +1,4 @@
-"""A lake's side of Spark: its session and those of the engine, workspaces, and the names that users query by."""
+"""The Spark sessions of a lake: the user's, those of the engine, and the names that queries know tables and views by."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from nabla.engine.spark.frames import Workspace, engine_session
 from nabla.engine.spark.session import build_session
 from nabla.frontends.spark_sql.python_udfs import PythonFunction
 from nabla.lake.objects.names import columns_of
+from nabla.lake.objects.sources import current_version
 from nabla.planner.steps import Size
 from nabla.storage.catalog import LakeState
 from nabla.storage.lakelog import LakeLog
@@ -21,7 +22,7 @@ _KEPT = 500
 """Stored tables that stay registered between refreshes, for each size of query."""
 
 
-class OnSpark:
+class LakeSpark:
     """Spark is started when it is first needed: the state of a lake can be looked at without it."""
 
     def __init__(self, log: LakeLog, given: SparkSession | None) -> None:
@@ -40,24 +41,31 @@ class OnSpark:
 
     @cached_property
     def home(self) -> Workspace:
-        """For frames that users hold: it lives as long as the lake."""
+        """The workspace of DataFrames that users hold: it lives as long as the lake."""
         return Workspace(self.session, self._log.new_staging())
 
+    @property
+    def named_session(self) -> SparkSession:
+        """The session, in which the lake's tables and views are known by their names, as they are now."""
+        self.show_names()
+        return self.session
+
     def new_engine(self, size: Size) -> SparkSession:
-        """A session of its own."""
+        """A session that nobody else uses, with the settings for queries of a size."""
         session = engine_session(self.session, size)
         for function in self._functions:
             function.register(session)
         return session
 
     def engine(self, size: Size) -> SparkSession:
+        """The session that all queries of a size share."""
         with self._lock:
             if size not in self._engines:
                 self._engines[size] = self.new_engine(size)
             return self._engines[size]
 
     def teach(self, functions: Iterable[PythonFunction]) -> None:
-        """Lets the sessions of the engine call Python functions; those that are yet to come learn them when they do."""
+        """Register Python functions with the sessions of the engine, those that are made later included."""
         with self._lock:
             for function in functions:
                 if function not in self._functions:
@@ -66,11 +74,11 @@ class OnSpark:
                     self._functions.append(function)
 
     def workspace(self, size: Size) -> Workspace:
-        """A new one, for a refresh or a build."""
+        """A new workspace, for a refresh or a build."""
         return Workspace(self.engine(size), self._log.new_staging(), size)
 
     def shared(self, size: Size) -> Workspace:
-        """Where stored tables stay registered between refreshes."""
+        """The workspace in which stored tables stay registered between refreshes."""
         session = self.engine(size)
         with self._lock:
             if size not in self._shared:
@@ -78,16 +86,15 @@ class OnSpark:
             return self._shared[size]
 
     def show_names(self, state: LakeState | None = None) -> None:
-        """Names of the session follow the lake, or what it is to be: what is new is registered, what was dropped goes."""
+        """Register the tables and views of the lake, or of a state that it is to have, as temporary views of the session, and
+        drop those that are gone."""
         with self._lock:
             state = state or self._log.state()
             for name in [n for n in self._names if n not in state.entries]:
                 self.session.catalog.dropTempView(name)
                 del self._names[name]
             for name, entry in state.entries.items():
-                part = entry.parts["data"]
-                table = self._log.table(part)
-                version = table.latest() if entry.kind == "registered" else part.version
+                table, version = self._log.table(entry.parts["data"]), current_version(self._log, entry)
                 if self._names.get(name) != (table.folder, version):
                     frame = snapshot_frame(self.home, table.snapshot(version), columns_of(entry))
                     frame.createOrReplaceTempView(name)

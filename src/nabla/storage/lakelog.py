@@ -26,7 +26,7 @@ from nabla.storage.catalog import FORMAT, SCHEMA, Entry, LakeState, Part, Pendin
 from nabla.storage.deltalog import corrupt, no_version
 from nabla.storage.locations import Place
 from nabla.storage.pending_table import PreparedTable
-from nabla.storage.table import StoredTable
+from nabla.storage.table import Snapshot, StoredTable
 
 Reads = Callable[[LakeState], Collection[str]]
 """What a commit depends on beside what it changes, as the newest state tells."""
@@ -158,6 +158,10 @@ class LakeLog:
         if isinstance(part, str) or part.pending is None:
             return table
         return PreparedTable(table, part.version, part.pending)
+
+    def snapshot(self, part: Part) -> Snapshot:
+        """The table of a part at the version that counts."""
+        return self.table(part).snapshot(part.version)
 
     def new_path(self, name: str) -> str:
         """A path for a new part that nobody else will choose: what a crash leaves there is in nobody's way."""

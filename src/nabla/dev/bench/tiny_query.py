@@ -31,7 +31,7 @@ def tiny_query(folder: Path) -> TinyQuery:
     """Medians, side by side."""
     lake = nabla.open(folder / "tiny")
     plain = Workspace(lake.spark.newSession(), str(folder / "plain"))
-    engine = lake._on_spark.workspace("tiny")
+    engine = lake.context.spark.workspace("tiny")
     found: dict[str, list[float]] = {"engine": [], "plain": []}
     for _ in range(WARMING + ROUNDS):
         found["engine"].append(_seconds(lambda: _asked(engine, by_file=False)))

@@ -109,18 +109,11 @@ def _balances(postings: Bag) -> Bag:
 def _fed(log: LakeLog, state: LakeState, view: str) -> Bag:
     """The first version of a view and all that its feed says since."""
     entry = state.entries[view]
-    source = make_source(_Reader(log), view, state, 0, entry.parts["data"].version)  # type: ignore[arg-type]
+    source = make_source(log, view, state, 0, entry.parts["data"].version)
     found = _rows(log, state, view, 0)
     for *row, n in zip(*(column.to_pylist() for column in source.change_rows().columns), strict=True):
         found[tuple(row)] += n
     return Counter({row: n for row, n in found.items() if n})
-
-
-class _Reader:
-    """All that reading a lake without Spark takes of one."""
-
-    def __init__(self, log: LakeLog) -> None:
-        self._log = log
 
 
 def _same(what: str, found: object, expected: object) -> None:

@@ -25,7 +25,6 @@ from nabla.engine.driver import driver_query
 from nabla.frontends.datalog.naive import naive
 from nabla.frontends.datalog.program import Program, parse_program
 from nabla.lake.facade import Lake
-from nabla.lake.objects.sources import snapshot_of
 from nabla.lake.reports import RefreshReport
 from nabla.storage import reading
 from nabla.storage.catalog import Part
@@ -123,16 +122,16 @@ def _rows(table: pa.Table) -> Bag:
 
 
 def _part(lake: Lake, view: str, part: str) -> Part:
-    return lake._log.state().entries[view].parts[part]
+    return lake.context.log.state().entries[view].parts[part]
 
 
 def _stored(lake: Lake, view: str) -> Bag:
-    return _rows(reading.read(snapshot_of(lake, _part(lake, view, "data"))))
+    return _rows(reading.read(lake.context.log.snapshot(_part(lake, view, "data"))))
 
 
 def _fed(lake: Lake, view: str, since: int) -> tuple[Bag, Bag]:
     """What the feed says came and went after a version, every row that it has."""
-    feed = reading.read(snapshot_of(lake, _part(lake, view, "feed"))).filter(pc.field("_version") > since)
+    feed = reading.read(lake.context.log.snapshot(_part(lake, view, "feed"))).filter(pc.field("_version") > since)
     kinds = (feed.filter(pc.field("_change_type") == kind) for kind in ("insert", "delete"))
     come, went = (_rows(rows.drop_columns(["_change_type", "_version", "_timestamp"])) for rows in kinds)
     return come, went
@@ -164,7 +163,7 @@ def run(
 @contextmanager
 def _only_spark(lake: Lake) -> Iterator[None]:
     """Nothing is computed by the driver."""
-    most, lake._only_spark_rounds = driver_query.MOST_VALUES, True
+    most, lake.context.only_spark_rounds = driver_query.MOST_VALUES, True
     driver_query.MOST_VALUES = -1
     try:
         yield

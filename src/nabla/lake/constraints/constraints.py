@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
@@ -20,16 +19,14 @@ from nabla.errors import NablaError
 from nabla.frontends.spark_sql.define import define
 from nabla.lake.constraints import quarantine
 from nabla.lake.constraints.violations import Violated, Violation, violation_of
-from nabla.lake.objects.sources import current_source, snapshot_of
+from nabla.lake.context import LakeContext
+from nabla.lake.objects.sources import current_source
 from nabla.lake.objects.view import View, load_view
 from nabla.lake.refresh.build import build
 from nabla.lake.refresh.verify import recomputed
 from nabla.lake.reports import Checked, CheckReport, ViewReport
 from nabla.lake.write.new_table import new_table
 from nabla.storage.catalog import Entry, LakeState
-
-if TYPE_CHECKING:
-    from nabla.lake.facade import Lake
 
 ACTIONS = ("reject", "warn", "quarantine")
 _UNSTEADY = ("NABLA_NONDETERMINISTIC", "NABLA_TIME_DEPENDENT", "NABLA_LIMIT_WITHOUT_ORDER")
@@ -62,24 +59,24 @@ def same_size(one: str, other: str) -> str:
     )
 
 
-def create(lake: Lake, name: str, query: Query, on_violation: str) -> ViewReport:
-    state = lake._log.state()
-    lake._on_spark.show_names()
-    lake._declared(state).check_new(name)
-    entries, report = _made(lake, name, _asked(query), on_violation, state)
+def create(context: LakeContext, name: str, query: Query, on_violation: str) -> ViewReport:
+    state = context.log.state()
+    context.spark.show_names()
+    context.names(state).check_new(name)
+    entries, report = _made(context, name, _asked(query), on_violation, state)
     sources = entries[name].facts["sources"]
-    lake._log.commit(entries, state, "create constraint", {name: report.brief()}, lambda _: sources)
+    context.log.commit(entries, state, "create constraint", {name: report.brief()}, lambda _: sources)
     return report
 
 
-def enforced(lake: Lake, entry: Entry, on_violation: str, state: LakeState) -> dict[str, Entry]:
+def enforced(context: LakeContext, entry: Entry, on_violation: str, state: LakeState) -> dict[str, Entry]:
     """A new table with the constraints that its key and foreign keys are."""
     entries = {entry.name: entry}
     for name, query in declared(entry).items():
         now = replace(state, entries=state.changed(entries))
-        lake._declared(now).check_new(name)
-        lake._on_spark.show_names(now)
-        made, _ = _made(lake, name, query, on_violation, now)
+        context.names(now).check_new(name)
+        context.spark.show_names(now)
+        made, _ = _made(context, name, query, on_violation, now)
         entries |= made
     return entries
 
@@ -91,13 +88,13 @@ def declared(entry: Entry) -> Mapping[str, str]:
     return own | {f"{table}_{column}_fk": foreign_key(table, column, target) for column, target in foreign.items()}
 
 
-def check(lake: Lake, names: Sequence[str]) -> CheckReport:
+def check(context: LakeContext, names: Sequence[str]) -> CheckReport:
     """Every constraint, or the given ones, evaluated from scratch on the lake as it is."""
-    state = lake._log.state()
-    wanted = [lake._declared(state).entry(n, "constraint") for n in names] or [
+    state = context.log.state()
+    wanted = [context.names(state).entry(n, "constraint") for n in names] or [
         e for e in state.entries.values() if e.kind == "constraint"
     ]
-    return CheckReport({entry.name: _checked(lake, entry, state) for entry in wanted})
+    return CheckReport({entry.name: _checked(context, entry, state) for entry in wanted})
 
 
 def check_action(action: str) -> str:
@@ -116,25 +113,25 @@ def _asked(query: Query) -> str | DataFrame:
 
 
 def _made(
-    lake: Lake, name: str, query: str | DataFrame, action: str, state: LakeState
+    context: LakeContext, name: str, query: str | DataFrame, action: str, state: LakeState
 ) -> tuple[dict[str, Entry], ViewReport]:
     """The entries of a constraint, built on a state that satisfies it."""
     check_action(action)
-    defined = define(lake._spark, query, list(state.entries), name)
+    defined = define(context.spark.session, query, list(state.entries), name)
     notes = tuple(str(note) for note in defined.notes)
     view = View.of(name, defined.plan, defined.outputs, defined.sql, notes)
     view = replace(view, on_violation=action, functions=defined.functions)
-    lake._declared(state).check_view(view, None)
+    context.names(state).check_view(view, None)
     _refuse_unsteady(view)
     try:
-        entry, report = build(lake, {name: view}, state)[name]
+        entry, report = build(context, {name: view}, state)[name]
     except PySparkException as error:
-        raise lake._translated(error, f'constraint "{name}"') from None
+        raise context.translate(error, f'constraint "{name}"') from None
     if report.inserted and action != "warn":
-        found = violation_of(name, "reject", view.outputs, snapshot_of(lake, entry.parts["data"]), report.inserted)
+        found = violation_of(name, "reject", view.outputs, context.log.snapshot(entry.parts["data"]), report.inserted)
         remedy = 'The constraint was not made. Repair the rows first, or pass on_violation="warn".'
         raise Violated([found], remedy=remedy)
-    return {name: entry, **(_quarantines(lake, view, state) if action == "quarantine" else {})}, report
+    return {name: entry, **(_quarantines(context, view, state) if action == "quarantine" else {})}, report
 
 
 def _refuse_unsteady(view: View) -> None:
@@ -149,7 +146,7 @@ def _refuse_unsteady(view: View) -> None:
         )
 
 
-def _quarantines(lake: Lake, view: View, state: LakeState) -> dict[str, Entry]:
+def _quarantines(context: LakeContext, view: View, state: LakeState) -> dict[str, Entry]:
     """A table for the rows that are set aside, for each table that the constraint reads."""
     made = {}
     for source in view.sources:
@@ -158,18 +155,18 @@ def _quarantines(lake: Lake, view: View, state: LakeState) -> dict[str, Entry]:
             continue
         shape = quarantine.shape_of(types.from_json(entry.definition["schema"]))
         definition = {"schema": shape.json(), "key": [], "foreign_keys": {}, "quarantine": source}
-        known = lake._declared(state).find(name)
+        known = context.names(state).find(name)
         if known is None:
-            made[name] = new_table(lake, name, shape, None, definition)
+            made[name] = new_table(context, name, shape, None, definition)
         elif known.definition.get("quarantine") != source:
-            lake._declared(state).check_new(name)
+            context.names(state).check_new(name)
     return made
 
 
-def _checked(lake: Lake, entry: Entry, state: LakeState) -> Checked:
+def _checked(context: LakeContext, entry: Entry, state: LakeState) -> Checked:
     view = load_view(entry.name, entry.definition)
-    now = {name: current_source(lake, name, state).new for name in entry.facts["sources"]}
-    with recomputed(lake, view, replace(entry, facts={**entry.facts, "sources": now}), state) as frame:
+    now = {name: current_source(context.log, name, state).new for name in entry.facts["sources"]}
+    with recomputed(context, view, replace(entry, facts={**entry.facts, "sources": now}), state) as frame:
         rows = types.conform(frame.toArrow(), view.schema)
     found = Violation(entry.name, entry.definition["on_violation"], view.outputs, rows, rows.num_rows)
     return Checked(entry.name, found.action, rows.num_rows, found)

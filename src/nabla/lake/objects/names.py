@@ -32,7 +32,7 @@ def columns_of(entry: Entry) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Declared:
+class Names:
     """What a lake holds, by name. Names are found whatever their case."""
 
     state: LakeState

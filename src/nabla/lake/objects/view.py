@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -149,13 +150,40 @@ class View:
         return any(isinstance(node, Opaque) for node in self.plan.walk())
 
 
-_CACHE: dict[int, tuple[Mapping[str, Any], View]] = {}
+class ViewCache:
+    """The views that were loaded last. Loading one takes milliseconds, and a refresh asks for each many times.
+
+    A view is found by the identity of its definition, which is kept here beside it: as long as it is, no other object can
+    have the same identity. The storage gives equal definitions as one object, so that a new state of the lake finds the
+    views of the one before.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._views: dict[tuple[str, int], tuple[Mapping[str, Any], View]] = {}
+        self._lock = threading.Lock()
+
+    def load(self, name: str, definition: Mapping[str, Any]) -> View:
+        key = (name, id(definition))
+        with self._lock:
+            known = self._views.pop(key, None)
+            if known is not None:
+                self._views[key] = known  # the view that was asked for last comes last
+                return known[1]
+        view = View.from_json(name, definition)
+        with self._lock:
+            view = self._views.setdefault(key, (definition, view))[1]
+            while len(self._views) > self._most:
+                del self._views[next(iter(self._views))]
+        return view
+
+    def __len__(self) -> int:
+        return len(self._views)
+
+
+_LOADED = ViewCache(1024)
 
 
 def load_view(name: str, definition: Mapping[str, Any]) -> View:
-    """The view of a stored definition. Loading takes milliseconds and definitions hardly ever change."""
-    known = _CACHE.get(id(definition))
-    if known is None or known[0] is not definition or known[1].name != name:
-        known = (definition, View.from_json(name, definition))
-        _CACHE[id(definition)] = known
-    return known[1]
+    """The view of a stored definition."""
+    return _LOADED.load(name, definition)

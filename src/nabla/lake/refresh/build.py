@@ -6,7 +6,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nabla.algebra.clock import Instant, Moments
 from nabla.algebra.nodes import At
@@ -17,7 +17,8 @@ from nabla.engine.relations import Relations, Source
 from nabla.engine.results import Result, Rows, written
 from nabla.engine.spark.frames import Sessions, Workspace, Workspaces
 from nabla.engine.spark.rounds import run_group, sized
-from nabla.lake.objects.sources import current_source, snapshot_of
+from nabla.lake.context import LakeContext
+from nabla.lake.objects.sources import current_source
 from nabla.lake.objects.view import View
 from nabla.lake.reports import ViewReport
 from nabla.planner.choose import choose
@@ -26,50 +27,47 @@ from nabla.storage import faults, files
 from nabla.storage.catalog import Entry, LakeState, Part
 from nabla.storage.table import StoredTable
 
-if TYPE_CHECKING:
-    from nabla.lake.facade import Lake
-
 LOST = -1
 """The version of a source that was built again: whoever reads it must be recomputed."""
 REMEMBERED = 16
 """How many past refreshes of a view the planner learns from."""
 
 
-def run_opaque(lake: Lake, view: View, sources: Mapping[str, Source], results: Workspace) -> Result:
+def run_opaque(context: LakeContext, view: View, sources: Mapping[str, Source], results: Workspace) -> Result:
     """A query that Nabla has no algebra for runs as it was written, on the versions of this refresh: in a session of its own,
     since it calls them what the user does."""
     assert view.sql is not None
-    with Workspace(lake._on_spark.new_engine("large"), lake._log.new_staging()) as workspace:
+    with Workspace(context.spark.new_engine("large"), context.log.new_staging()) as workspace:
         for name, source in sources.items():
             source.frame(workspace, At.NEW).createOrReplaceTempView(name)
         whole = written(workspace.session.sql(view.sql), view.schema, results.path())
     return Result(whole=whole, queries=1)
 
 
-def build(lake: Lake, views: Mapping[str, View], state: LakeState) -> dict[str, tuple[Entry, ViewReport]]:
+def build(context: LakeContext, views: Mapping[str, View], state: LakeState) -> dict[str, tuple[Entry, ViewReport]]:
     """A new view, or those that go together, over the lake as it is in `state`: tables, states and empty feeds, written
     and ready to be committed."""
     begun = time.perf_counter()
-    now = Instant.now(lake._zone)
+    now = context.now()
     view = next(iter(views.values()))
-    sources = {name: current_source(lake, name, state) for name in view.sources}
+    sources = {name: current_source(context.log, name, state) for name in view.sources}
     facts = ViewFacts(view.name, 0, tuple(SourceFacts(n, s.after.rows, 0, 0, False) for n, s in sources.items()))
     plan = choose(facts, view.staged, "full")
-    lake._on_spark.teach(view.functions)
-    with Workspaces(lake._on_spark.workspace) as workspaces:
-        sessions = Sessions(workspaces, lake._on_spark.shared)
+    context.spark.teach(view.functions)
+    with Workspaces(context.spark.workspace) as workspaces:
+        sessions = Sessions(workspaces, context.spark.shared)
         if view.opaque:
-            results = {view.name: run_opaque(lake, view, sources, workspaces("large"))}
+            results = {view.name: run_opaque(context, view, sources, workspaces("large"))}
         else:
-            results = run(lake, views, view, Queries(sessions, Relations(sources, {}, Moments(now, now)), plan))
+            results = run(context, views, view, Queries(sessions, Relations(sources, {}, Moments(now, now)), plan))
         faults.point("build.computed")
-        parts = {name: _new_parts(lake, views[name], result) for name, result in results.items()}
+        parts = {name: _new_parts(context, views[name], result) for name, result in results.items()}
     seconds, versions = round(time.perf_counter() - begun, 4), {name: source.new for name, source in sources.items()}
     made = {}
     for name, own in views.items():
-        rows = snapshot_of(lake, parts[name]["data"]).rows
+        rows = context.log.snapshot(parts[name]["data"]).rows
         report = ViewReport(name, "full", "built", rows, 0, seconds, versions, 0, rounds=results[name].rounds)
-        record = view_record({}, report, rows, sources, lake._warm(name, "full")) | clock_record(own, now)
+        record = view_record({}, report, rows, sources, context.note_refresh(name, "full")) | clock_record(own, now)
         made[name] = Entry(name, own.kind, own.to_json(), parts[name], record), report
     return made
 
@@ -85,29 +83,29 @@ def outdated(state: LakeState, rebuilt: Collection[str]) -> dict[str, Entry | No
     return found
 
 
-def run(lake: Lake, views: Mapping[str, View], view: View, queries: Queries) -> dict[str, Result]:
+def run(context: LakeContext, views: Mapping[str, View], view: View, queries: Queries) -> dict[str, Result]:
     """What the plan of a view, or of those that are recursive with it, gives."""
     if not view.recursive:
         return {view.name: Execution(queries, view.schema).run()}
     assert view.rules is not None
     queries.plan = sized(queries.plan, queries.relations.sources.values())
     schemas = {name: own.schema for name, own in views.items()}
-    return run_group(view.rules.program.group(view.name), schemas, queries, lake._only_spark_rounds)
+    return run_group(view.rules.program.group(view.name), schemas, queries, context.only_spark_rounds)
 
 
-def _new_parts(lake: Lake, view: View, result: Result) -> dict[str, Part]:
+def _new_parts(context: LakeContext, view: View, result: Result) -> dict[str, Part]:
     """Tables of a view, made side by side: most of the time they wait for the disk."""
     assert result.whole is not None
     wanted = {"data": (view.name, result.whole), "feed": (f"{view.name}_feed", Rows(feed_schema(view.schema)))}
     wanted |= {s.table: (f"{view.name}_state", result.states[s.table]) for s in view.staged.stages}
     with ThreadPoolExecutor(len(wanted)) as pool:
-        made = {part: pool.submit(_new_part, lake, name, rows) for part, (name, rows) in wanted.items()}
+        made = {part: pool.submit(_new_part, context, name, rows) for part, (name, rows) in wanted.items()}
     return {part: running.result() for part, running in made.items()}
 
 
-def _new_part(lake: Lake, name: str, rows: Rows) -> Part:
-    path = lake._log.new_path(name)
-    folder = lake._log.folder(path)
+def _new_part(context: LakeContext, name: str, rows: Rows) -> Part:
+    path = context.log.new_path(name)
+    folder = context.log.folder(path)
     if rows.table is not None:
         adds = files.write(folder, rows.table)
     elif rows.folder is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
@@ -12,10 +11,12 @@ from pyspark.sql import DataFrame
 from nabla.errors import NablaError
 from nabla.frontends.nested.language import Nested
 from nabla.frontends.spark_sql.define import Note, define
+from nabla.lake.context import LakeContext
 from nabla.lake.objects.names import columns_of
 from nabla.lake.objects.view import View, load_view
 from nabla.lake.refresh.build import build, outdated
 from nabla.lake.refresh.maintain import Maintenance
+from nabla.lake.refresh.schedule import check_upkeep
 from nabla.lake.reports import ViewReport
 from nabla.lake.write import nested_tables as nests
 from nabla.lake.write.commit import Proposal
@@ -24,16 +25,14 @@ from nabla.rewrite.narrow_groups import narrowed
 from nabla.rewrite.prune import pruned
 from nabla.storage.catalog import Entry, LakeState
 
-if TYPE_CHECKING:
-    from nabla.lake.facade import Lake
-
 
 def create_view(
-    lake: Lake, name: str, query: str | DataFrame | Nested, rebuild: bool, maintain: str, detach: bool
+    context: LakeContext, name: str, query: str | DataFrame | Nested, rebuild: bool, maintain: str, detach: bool
 ) -> ViewReport:
-    state = lake._log.state()
-    declared = lake._declared(state)
-    view = replace(_defined(lake, name, query, state), maintain=maintain)
+    maintain = check_upkeep(maintain)
+    state = context.log.state()
+    declared = context.names(state)
+    view = replace(_defined(context, name, query, state), maintain=maintain)
     existing = declared.find(name)
     if existing is None:
         declared.check_new(name)
@@ -43,15 +42,15 @@ def create_view(
     auxiliary: list[View] = []
     if detach:
         view, auxiliary = _detached(view, state)
-    with Maintenance(lake) as maintenance:
-        proposal = Proposal(lake, state, maintenance)
+    with Maintenance(context) as maintenance:
+        proposal = Proposal(context, state, maintenance)
         if existing is not None:
             proposal.outdate(outdated(state, [existing.name]))
             proposal.outdate(dict.fromkeys(declared.auxiliary_to(existing.name)))
         for own in auxiliary:
-            lake._declared(proposal.state).check_new(own.name)
-            _build(lake, own, proposal)
-        report = _build(lake, view, proposal)
+            context.names(proposal.state).check_new(own.name)
+            _build(context, own, proposal)
+        report = _build(context, view, proposal)
         proposal.follow()
         proposal.check()
         sources = {s for one in (view, *auxiliary) for s in one.sources}
@@ -59,10 +58,10 @@ def create_view(
     return report
 
 
-def _defined(lake: Lake, name: str, query: str | DataFrame | Nested, state: LakeState) -> View:
+def _defined(context: LakeContext, name: str, query: str | DataFrame | Nested, state: LakeState) -> View:
     if isinstance(query, Nested):
-        return nests.define(name, query, lake, state)
-    defined = define(lake.spark, query, list(state.entries), name)
+        return nests.define(name, query, context, state)
+    defined = define(context.spark.named_session, query, list(state.entries), name)
     plan, told = narrowed(defined.plan, lambda table, field: _is_key(state.entries[table], field))
     notes = (*defined.notes, *(Note("GROUPS_NARROWED", text) for text in told))
     view = View.of(name, pruned(plan), defined.outputs, defined.sql, tuple(map(str, notes)))
@@ -73,11 +72,11 @@ def _is_key(entry: Entry, column: str) -> bool:
     return entry.kind == "table" and list(entry.definition["key"] or ()) == [column]
 
 
-def _build(lake: Lake, view: View, proposal: Proposal) -> ViewReport:
+def _build(context: LakeContext, view: View, proposal: Proposal) -> ViewReport:
     try:
-        entry, report = build(lake, {view.name: view}, proposal.state)[view.name]
+        entry, report = build(context, {view.name: view}, proposal.state)[view.name]
     except PySparkException as error:
-        raise lake._translated(error, f'view "{view.name}"') from None
+        raise context.translate(error, f'view "{view.name}"') from None
     proposal.put({view.name: entry}, {view.name: report.brief()})
     return report
 
@@ -105,9 +104,9 @@ def _view(auxiliary: Auxiliary, serves: str) -> View:
     return replace(view, maintain="immediate", serves=serves)
 
 
-def self_maintenance(lake: Lake, names: Sequence[str]) -> tuple[SelfMaintenance, ...]:
-    state = lake._log.state()
-    entries = [lake._declared(state).entry(n, "view") for n in names] or [
+def self_maintenance(context: LakeContext, names: Sequence[str]) -> tuple[SelfMaintenance, ...]:
+    state = context.log.state()
+    entries = [context.names(state).entry(n, "view") for n in names] or [
         e for e in state.entries.values() if e.kind == "view"
     ]
     given = frozenset(entry.name for entry in entries)

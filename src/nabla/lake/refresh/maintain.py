@@ -7,7 +7,7 @@ import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.errors import PySparkException
 
@@ -28,7 +28,8 @@ from nabla.engine.results import Result, Rows
 from nabla.engine.spark.frames import Sessions, Workspaces
 from nabla.engine.spark.metrics import JobGroup
 from nabla.errors import NablaError
-from nabla.lake.objects.sources import current_source, snapshot_of
+from nabla.lake.context import LakeContext
+from nabla.lake.objects.sources import current_source
 from nabla.lake.objects.view import View, load_view
 from nabla.lake.refresh.build import LOST, clock_record, run, run_opaque, view_record
 from nabla.lake.reports import ViewReport
@@ -39,9 +40,6 @@ from nabla.storage import faults, files
 from nabla.storage.catalog import Entry, LakeState, Part
 from nabla.storage.files import DataFile
 from nabla.storage.table import Snapshot
-
-if TYPE_CHECKING:
-    from nabla.lake.facade import Lake
 
 
 @dataclass(frozen=True)
@@ -61,9 +59,9 @@ class Moved:
 class Maintenance:
     """Use it as a context: what it registers with Spark goes with it. Several threads may use one."""
 
-    def __init__(self, lake: Lake) -> None:
-        self.lake = lake
-        self.workspace = Workspaces(lake._on_spark.workspace)
+    def __init__(self, context: LakeContext) -> None:
+        self.context = context
+        self.workspace = Workspaces(context.spark.workspace)
 
     def __enter__(self) -> Maintenance:
         return self
@@ -74,7 +72,7 @@ class Maintenance:
     @cached_property
     def now(self) -> Instant:
         """One moment for all views."""
-        return Instant.now(self.lake._zone)
+        return self.context.now()
 
     def moments(self, view: View, entry: Entry) -> Moments:
         """Spark's time zone is not asked for where time does not matter."""
@@ -95,13 +93,13 @@ class Maintenance:
         if plan.mode == "skip":
             seconds = time.perf_counter() - begun
             return Moved({n: _report(replace(plan, view=n), e, Applied(), seconds, "") for n, e in entries.items()})
-        group = JobGroup(lambda: self.lake._spark, f"nabla-{uuid.uuid4().hex[:8]}", f"refresh of {name}")
+        group = JobGroup(lambda: self.context.spark.session, f"nabla-{uuid.uuid4().hex[:8]}", f"refresh of {name}")
         try:
             results = self._execute(views, plan, sources, state, group)
             faults.point("refresh.computed")
             applied = {n: self._apply(views[n], plan, results[n], entries[n]) for n in names}
         except PySparkException as error:
-            raise self.lake._translated(error, f'refresh of view "{name}"') from None
+            raise self.context.translate(error, f'refresh of view "{name}"') from None
         seconds, versions = time.perf_counter() - begun, {s: source.new for s, source in sources.items()}
         reports, moved = {}, {}
         for n in names:
@@ -147,13 +145,13 @@ class Maintenance:
         if entry.definition["layout"] != view.layout:
             raise _other_layout(view)
         past = tuple(Measured(**{**p, "changed": tuple(p.get("changed", ()))}) for p in entry.facts.get("past", ()))
-        rows, cold = entry.facts.get("rows", 0), self.lake._cold(view.name)
+        rows, cold = entry.facts.get("rows", 0), self.context.is_cold(view.name)
         moved = self.clock_moved(view, entry)
         return ViewFacts(view.name, rows, tuple(found), past, view.obstacles, must_rebuild, cold, moved)
 
     def states(self, view: View, entry: Entry) -> dict[str, Snapshot]:
         return {
-            stage.state_table: snapshot_of(self.lake, entry.parts[stage.table])
+            stage.state_table: self.context.log.snapshot(entry.parts[stage.table])
             for stage in view.staged.stages
             if stage.table in entry.parts
         }
@@ -170,15 +168,15 @@ class Maintenance:
         entry = state.entries[view.name]
         if view.opaque:
             group.begin()
-            return {view.name: run_opaque(self.lake, view, sources, self.workspace("large"))}
-        self.lake._on_spark.teach(view.functions)
-        sessions = Sessions(group.before(self.workspace), group.before(self.lake._on_spark.shared))
-        own = {name: current_source(self.lake, name, state) for name in views} if view.recursive else {}
+            return {view.name: run_opaque(self.context, view, sources, self.workspace("large"))}
+        self.context.spark.teach(view.functions)
+        sessions = Sessions(group.before(self.workspace), group.before(self.context.spark.shared))
+        own = {name: current_source(self.context.log, name, state) for name in views} if view.recursive else {}
         relations = Relations({**sources, **own}, self.states(view, entry), self.moments(view, entry))
-        return run(self.lake, views, view, Queries(sessions, relations, plan))
+        return run(self.context, views, view, Queries(sessions, relations, plan))
 
     def _apply(self, view: View, plan: Plan, result: Result, entry: Entry) -> Applied:
-        data, feed = snapshot_of(self.lake, entry.parts["data"]), self.lake._log.folder(entry.parts["feed"])
+        data, feed = self.context.log.snapshot(entry.parts["data"]), self.context.log.folder(entry.parts["feed"])
         version, now = data.version + 1, datetime.datetime.now(datetime.UTC)
         if result.whole is not None:
             if result.whole.table is None:
@@ -200,7 +198,7 @@ class Maintenance:
     def _state_files(
         self, plan: Plan, entry: Entry, table: str, rows: Rows
     ) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
-        log = snapshot_of(self.lake, entry.parts[table])
+        log = self.context.log.snapshot(entry.parts[table])
         if rows.table is None:
             written = files.adopt(rows.folder or "", log.folder)
         elif plan.mode == "full":
@@ -220,7 +218,7 @@ class Maintenance:
         report: ViewReport,
         sources: Mapping[str, Source],
     ) -> Entry:
-        facts = view_record(entry.facts, report, applied.rows, sources, self.lake._warm(view.name, plan.mode))
+        facts = view_record(entry.facts, report, applied.rows, sources, self.context.note_refresh(view.name, plan.mode))
         parts = _advanced(entry, applied, report)
         return replace(entry, parts=parts, facts=facts | clock_record(view, self.moments(view, entry).after))
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import get_args
 
 from nabla.engine.relations import Source
-from nabla.errors import NotIncremental
+from nabla.errors import NablaError, NotIncremental
 from nabla.lake.constraints.violations import Violated
+from nabla.lake.context import LakeContext
 from nabla.lake.objects.graph import Job, layers, sources_of, with_upstream
 from nabla.lake.objects.sources import make_source
 from nabla.lake.objects.view import load_view
@@ -20,9 +21,7 @@ from nabla.lake.write.commit import Proposal, at_once, retried
 from nabla.planner.steps import Mode
 from nabla.storage.catalog import Entry, LakeState
 
-if TYPE_CHECKING:
-    from nabla.lake.facade import Lake
-
+MODES = get_args(Mode)
 PARALLEL = 4
 RETRIES = 5
 
@@ -30,23 +29,40 @@ Progress = Callable[[ViewReport], None]
 
 
 def due(state: LakeState) -> list[str]:
-    """What a refresh that names nothing is about. Constraints follow by themselves, but not what others write."""
+    """The views that `lake.refresh()` without names brings up to date, and the constraints over registered tables: other
+    constraints move in the same commit as what they read."""
     views = [n for n, e in state.entries.items() if e.kind == "view" and e.definition.get("maintain") != "manual"]
     registered = {n for n, e in state.entries.items() if e.kind == "registered"}
     checked = [n for n, e in state.entries.items() if e.kind == "constraint" and registered & sources_of(e)]
     return views + checked
 
 
+def refresh_views(
+    context: LakeContext, names: Sequence[str], mode: Mode, progress: Progress | None = None
+) -> RefreshReport:
+    """Bring the views named, or all but the manual ones, up to date, and call the callbacks of those that changed."""
+    if mode not in MODES:
+        raise NablaError(
+            "NABLA_MODE", f"there is no mode {mode!r}", place="mode=", remedy=f"Use one of {', '.join(MODES)}."
+        )
+    state = context.log.state()
+    wanted = [context.names(state).entry(n, "view", "constraint").name for n in names] or due(state)
+    try:
+        return Refresh(context, mode).run(wanted, progress)
+    finally:
+        context.subscriptions.deliver()
+
+
 class Refresh:
     """One call of lake.refresh: the sources are pinned to their versions at its start, and registered with Spark once."""
 
-    def __init__(self, lake: Lake, mode: Mode) -> None:
-        self.lake = lake
-        self.log = lake._log
+    def __init__(self, context: LakeContext, mode: Mode) -> None:
+        self.context = context
+        self.log = context.log
         self.mode = mode
         self.started = self.log.state()
         self.pinned = {name: self.log.table(e.parts["data"]).latest() for name, e in self._registered().items()}
-        self.maintenance = Maintenance(lake)
+        self.maintenance = Maintenance(context)
         self.held: set[str] = set()
 
     def _registered(self) -> Mapping[str, Entry]:
@@ -94,7 +110,7 @@ class Refresh:
                 raise NotIncremental(first.code, first.what, place=f'view "{name}", {first.place}', remedy=first.remedy)
 
     def _moved(self, source: str, entry: Entry) -> bool:
-        return self._version(source, entry, self.started) != entry.facts["sources"][source]
+        return bool(self._version(source, entry, self.started) != entry.facts["sources"][source])
 
     def _version(self, source: str, entry: Entry, state: LakeState) -> int:
         """The version of a source that this refresh brings views to: tables as pinned, views as they are by now. What
@@ -110,7 +126,7 @@ class Refresh:
     def _attempt(self, job: Job) -> list[ViewReport]:
         begun = time.perf_counter()
         state = self.log.state()
-        proposal = Proposal(self.lake, state, self.maintenance)
+        proposal = Proposal(self.context, state, self.maintenance)
         reports: dict[str, ViewReport] = {}
         for names in job:
             now = proposal.state
@@ -146,4 +162,6 @@ class Refresh:
         ]
 
     def source(self, name: str, entry: Entry, state: LakeState) -> Source:
-        return make_source(self.lake, name, state, entry.facts["sources"][name], self._version(name, entry, state))
+        return make_source(
+            self.context.log, name, state, entry.facts["sources"][name], self._version(name, entry, state)
+        )

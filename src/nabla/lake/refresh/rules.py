@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from nabla.algebra.clock import Instant, Moments, functions
+from nabla.algebra.clock import Moments, functions
 from nabla.algebra.expressions import quote
 from nabla.algebra.nodes import Constant, Node
 from nabla.calculus.obstacles import expressions
@@ -29,6 +28,7 @@ from nabla.frontends.datalog.program import Program
 from nabla.frontends.datalog.propagate import show
 from nabla.frontends.datalog.stored import StoredRules, new_rules
 from nabla.frontends.spark_sql.define import define
+from nabla.lake.context import LakeContext
 from nabla.lake.objects.names import columns_of
 from nabla.lake.objects.sources import current_source, make_source
 from nabla.lake.objects.view import View, load_view
@@ -40,36 +40,33 @@ from nabla.planner.choose import LARGE_CHANGE
 from nabla.planner.steps import Plan, Size
 from nabla.storage.catalog import Entry, LakeState
 
-if TYPE_CHECKING:
-    from nabla.lake.facade import Lake
 
-
-def create_rules(lake: Lake, name: str, text: str, rebuild: bool = False) -> RefreshReport:
+def create_rules(context: LakeContext, name: str, text: str, rebuild: bool = False) -> RefreshReport:
     """Reads a program over the lake's tables and views, and builds a view for each of its predicates: all, or none."""
-    state = lake._log.state()
+    state = context.log.state()
     known = programs(state).get(name)
     before = set(known.program.stored) if known else set()
-    tables = {n: _columns(lake, e) for n, e in state.entries.items() if n not in before}
-    rules = new_rules(name, text, tables, lambda sql, columns: _type_of(lake, sql, columns))
+    tables = {n: _columns(context, e) for n, e in state.entries.items() if n not in before}
+    rules = new_rules(name, text, tables, lambda sql, columns: _type_of(context, sql, columns))
     program = rules.program
     if known is not None and not rebuild:
-        raise _exists(lake, known, program)
+        raise _exists(context, known, program)
     _refuse_circles(state, rules)
     given = replace(state, entries=state.changed(dict.fromkeys(before)))
     for predicate in program.stored:
-        lake._declared(given).check_new(predicate)
+        context.names(given).check_new(predicate)
     _refuse_use(state, name, before - set(program.stored), besides=before)
     now = given
     reports: dict[str, ViewReport] = {}
     try:
         for unit in _units(program):
-            built = build(lake, {p: _view(rules, p) for p in unit}, now)
+            built = build(context, {p: _view(rules, p) for p in unit}, now)
             now = replace(now, entries=now.changed({p: entry for p, (entry, _) in built.items()}))
             reports |= {p: report for p, (_, report) in built.items()}
     except PySparkException as error:
-        raise lake._translated(error, f'rules "{name}"') from None
-    with Maintenance(lake) as maintenance:
-        proposal = Proposal(lake, state, maintenance)
+        raise context.translate(error, f'rules "{name}"') from None
+    with Maintenance(context) as maintenance:
+        proposal = Proposal(context, state, maintenance)
         proposal.outdate({**dict.fromkeys(before), **outdated(given, before)})
         proposal.put({p: now.entries[p] for p in reports}, {p: report.brief() for p, report in reports.items()})
         proposal.follow()
@@ -78,18 +75,18 @@ def create_rules(lake: Lake, name: str, text: str, rebuild: bool = False) -> Ref
     return RefreshReport(reports)
 
 
-def _exists(lake: Lake, known: StoredRules, program: Program) -> NablaError:
+def _exists(context: LakeContext, known: StoredRules, program: Program) -> NablaError:
     if _meaning(known.program) != _meaning(program):
         return NablaError(
             "NABLA_DEFINITION_CHANGED",
             f'the rules "{known.name}" exist with another definition',
-            place=f"lake {lake.path}",
+            place=f"lake {context.path}",
             remedy="Pass rebuild=True to replace them and compute them anew.",
         )
     return NablaError(
         "NABLA_EXISTS",
         f'there are rules "{known.name}" already',
-        place=f"lake {lake.path}",
+        place=f"lake {context.path}",
         remedy="Drop them first, or pass rebuild=True to build them anew.",
     )
 
@@ -117,11 +114,11 @@ def _refuse_circles(state: LakeState, rules: StoredRules) -> None:
             waiting += state.entries[name].facts.get("sources", {})
 
 
-def drop_rules(lake: Lake, name: str) -> None:
-    state = lake._log.state()
-    own = set(find(lake, name, state).program.stored)
+def drop_rules(context: LakeContext, name: str) -> None:
+    state = context.log.state()
+    own = set(find(context, name, state).program.stored)
     _refuse_use(state, name, own, besides=own)
-    lake._log.commit(dict.fromkeys(own), state, "drop rules")
+    context.log.commit(dict.fromkeys(own), state, "drop rules")
 
 
 def _refuse_use(state: LakeState, name: str, predicates: Set[str], besides: Set[str]) -> None:
@@ -137,9 +134,9 @@ def _refuse_use(state: LakeState, name: str, predicates: Set[str], besides: Set[
             )
 
 
-def ask(lake: Lake, question: str) -> DataFrame:
+def ask(context: LakeContext, question: str) -> DataFrame:
     """The rows of a predicate that a question matches, computed from the tables for just that question."""
-    state = lake._log.state()
+    state = context.log.state()
     predicate = question.split("(", 1)[0].strip()
     entry = state.entries.get(predicate)
     rules = load_view(predicate, entry.definition).rules if entry is not None and entry.kind == "view" else None
@@ -151,15 +148,15 @@ def ask(lake: Lake, question: str) -> DataFrame:
             remedy=f"Ask about {', '.join(p for r in programs(state).values() for p in r.program.predicates)}.",
         )
     program = rules.program
-    read = {n: current_source(lake, n, state) for n in program.tables}
+    read = {n: current_source(context.log, n, state) for n in program.tables}
     size: Size = "large" if sum(s.after.rows for s in read.values()) > LARGE_CHANGE else "tiny"
-    now = Instant.now(lake._zone)
+    now = context.now()
     schema = load_view(predicate, state.entries[predicate].definition).schema
-    workspace = Workspace(lake._on_spark.engine(size), lake._log.new_staging(), size)
+    workspace = Workspace(context.spark.engine(size), context.log.new_staging(), size)
     plan = Plan(predicate, "full", "asked", (), size=size)
-    sessions = Sessions(lambda size: workspace, lake._on_spark.shared)
+    sessions = Sessions(lambda size: workspace, context.spark.shared)
     queries = Queries(sessions, Relations(read, {}, Moments(now, now)), plan)
-    frame = _answer(program, question, queries, schema).frame(lake._on_spark.home)
+    frame = _answer(program, question, queries, schema).frame(context.spark.home)
     return frame.toDF(*(c.name for c in program.columns(predicate)))
 
 
@@ -173,11 +170,11 @@ def _answer(program: Program, question: str, queries: Queries, schema: StructTyp
     return rounds.whole(magic.ask(program, question, rounds), schema)
 
 
-def evaluated(lake: Lake, workspace: Workspace, view: View, entry: Entry, state: LakeState) -> DataFrame:
+def evaluated(context: LakeContext, workspace: Workspace, view: View, entry: Entry, state: LakeState) -> DataFrame:
     """A recursive view computed from scratch by Spark, from the versions that it reflects."""
     assert view.rules is not None
-    sources = {n: make_source(lake, n, state, v, v) for n, v in entry.facts["sources"].items()}
-    now = Instant.now(lake._zone)
+    sources = {n: make_source(context.log, n, state, v, v) for n, v in entry.facts["sources"].items()}
+    now = context.now()
     plan = sized(Plan(view.name, "full", "verified", ()), sources.values())
     sessions = Sessions(lambda size: workspace, lambda size: workspace)
     queries = Queries(sessions, Relations(sources, {}, Moments(now, now)), plan)
@@ -198,17 +195,24 @@ def programs(state: LakeState) -> dict[str, StoredRules]:
     return found
 
 
-def find(lake: Lake, name: str, state: LakeState) -> StoredRules:
+def texts(context: LakeContext) -> dict[str, str]:
+    """The texts of all rules, by name."""
+    return {name: known.program.text for name, known in programs(context.log.state()).items()}
+
+
+def find(context: LakeContext, name: str, state: LakeState) -> StoredRules:
     known = programs(state)
     if name not in known:
         there = f"There are {', '.join(known)}." if known else "Create them first."
-        raise NablaError("NABLA_RULES_UNKNOWN", f'there are no rules "{name}"', place=f"lake {lake.path}", remedy=there)
+        raise NablaError(
+            "NABLA_RULES_UNKNOWN", f'there are no rules "{name}"', place=f"lake {context.path}", remedy=there
+        )
     return known[name]
 
 
-def delta_rules(lake: Lake, name: str) -> str:
+def delta_rules(context: LakeContext, name: str) -> str:
     """The incremental rules of a program, as Manthey derives them, for people."""
-    return show(find(lake, name, lake._log.state()).program)
+    return show(find(context, name, context.log.state()).program)
 
 
 def _units(program: Program) -> Iterator[tuple[str, ...]]:
@@ -229,21 +233,20 @@ def _view(rules: StoredRules, predicate: str) -> View:
     return View.of(predicate, plan, outputs, None, notes, rules=rules)
 
 
-def _columns(lake: Lake, entry: Entry) -> list[tuple[str, str]]:
-    snapshot = lake._log.table(entry.parts["data"]).snapshot(entry.parts["data"].version)
-    shape = types.from_json(snapshot.schema_json)
+def _columns(context: LakeContext, entry: Entry) -> list[tuple[str, str]]:
+    shape = types.from_json(context.log.snapshot(entry.parts["data"]).schema_json)
     names = columns_of(entry)
     return [(name, field.dataType.simpleString()) for name, field in zip(names, shape.fields, strict=True)]
 
 
-def _type_of(lake: Lake, sql: str, columns: Mapping[str, str]) -> str:
+def _type_of(context: LakeContext, sql: str, columns: Mapping[str, str]) -> str:
     """The type that Spark gives an expression. What follows from facts changes with the facts alone."""
     row = ", ".join(f"CAST(NULL AS {kind}) AS {quote(name)}" for name, kind in columns.items())
     try:
-        frame = lake._spark.sql(f"SELECT {sql} AS value FROM (SELECT {row or '1 AS one'})")
+        frame = context.spark.session.sql(f"SELECT {sql} AS value FROM (SELECT {row or '1 AS one'})")
     except PySparkException as error:
         raise UnknownType(str(error).splitlines()[0]) from error
-    plan = define(lake._spark, frame, (), "value").plan
+    plan = define(context.spark.session, frame, (), "value").plan
     parts = [part for node in plan.walk() for part, _ in expressions(node)]
     if not all(part.deterministic for part in parts) or any(functions(part.sql) for part in parts):
         raise Changeable(sql)

@@ -1,7 +1,7 @@
-"""Condition monitoring: whoever asked for the changes of a view is told them, after they were committed.
+"""Subscriptions: callbacks that are called with the minimal change of a view after it was committed.
 
-A subscription remembers the version that it was last told about. What it is told next is read from the view's feed: all
-that happened since, whoever refreshed the view and how often, as one minimal change.
+A subscription remembers the version of the view that its callback knows. The next call gets everything that the view's feed
+has since then as one minimal change, whoever refreshed the view and however often.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Row
@@ -20,12 +20,10 @@ from pyspark.sql.types import StructType
 from nabla._cached import cached_property
 from nabla.engine import types
 from nabla.engine.apply import repeated, split
-from nabla.lake.objects.names import columns_of
+from nabla.lake.objects.names import Names, columns_of
 from nabla.lake.objects.sources import make_source
 from nabla.storage.catalog import Entry, LakeState
-
-if TYPE_CHECKING:
-    from nabla.lake.facade import Lake
+from nabla.storage.lakelog import LakeLog
 
 _LOG = logging.getLogger("nabla")
 
@@ -69,27 +67,30 @@ Callback = Callable[[ViewChange], object]
 class Subscription:
     """One callback for the changes of one view; `cancel` ends it. `error` is what the callback last failed with."""
 
-    def __init__(self, lake: Lake, entry: Entry, callback: Callback, since: int | None) -> None:
+    def __init__(
+        self, log: LakeLog, entry: Entry, callback: Callback, since: int | None, cancel: Callable[[Subscription], None]
+    ) -> None:
         self.view = entry.name
         self.error: Exception | None = None
-        self._lake = lake
+        self._log = log
+        self._cancel = cancel
         self._callback = callback
         self._built = entry.parts["data"].path
-        self._told = entry.parts["data"].version if since is None else since
+        self._known = entry.parts["data"].version if since is None else since
         self._guard = threading.Lock()
         self._busy = self._again = False
 
     @property
     def version(self) -> int:
-        """The version of the view that was told last."""
-        return self._told
+        """The version of the view that the callback knows."""
+        return self._known
 
     def cancel(self) -> None:
-        self._lake._subscriptions.remove(self)
+        self._cancel(self)
 
     def deliver(self) -> None:
-        """Tells what there is to tell. Of several threads one does, the others leave it to that one; so does a callback
-        that refreshes the lake itself."""
+        """Call the callback if the view has changed. Of several threads one does so, and the others leave it to that one; so
+        does a callback that refreshes the lake itself."""
         with self._guard:
             self._again = True
             if self._busy:
@@ -97,7 +98,7 @@ class Subscription:
             self._busy = True
         while self._wanted():
             try:
-                self._tell(self._lake._log.state())
+                self._call(self._log.state())
             except BaseException:
                 self._busy = False
                 raise
@@ -108,14 +109,14 @@ class Subscription:
             self._busy = wanted
             return wanted
 
-    def _tell(self, state: LakeState) -> None:
+    def _call(self, state: LakeState) -> None:
         entry = state.entries.get(self.view)
         if entry is None or entry.kind != "view":
             return
         part = entry.parts["data"]
         if part.path != self._built:  # built again: its versions and its feed began anew
-            self._built, self._told = part.path, 0
-        if part.version <= self._told:
+            self._built, self._known = part.path, 0
+        if part.version <= self._known:
             return
         try:
             change = self._change(entry, state)
@@ -126,30 +127,36 @@ class Subscription:
             self.error = error
             _LOG.exception('the callback for changes of "%s" failed', self.view)
         else:
-            self._told, self.error = part.version, None
+            self._known, self.error = part.version, None
 
     def _change(self, entry: Entry, state: LakeState) -> ViewChange:
         version = entry.parts["data"].version
-        source = make_source(self._lake, entry.name, state, self._told, version)
+        source = make_source(self._log, entry.name, state, self._known, version)
         schema = types.renamed(types.from_json(source.after.schema_json), columns_of(entry))
-        return ViewChange(entry.name, self._told, version, schema, source.change_rows())
+        return ViewChange(entry.name, self._known, version, schema, source.change_rows())
 
 
 class Subscriptions:
     """All subscriptions of a lake in this process."""
 
-    def __init__(self) -> None:
+    def __init__(self, log: LakeLog) -> None:
+        self._log = log
         self._all: tuple[Subscription, ...] = ()
         self._lock = threading.Lock()
 
-    def add(self, subscription: Subscription) -> None:
+    def add(self, view: str, callback: Callback, since: int | None) -> Subscription:
+        """Subscribe a callback to the changes of a view after version `since`, or from now on."""
+        entry = Names(self._log.state(), self._log.path).entry(view, "view")
+        subscription = Subscription(self._log, entry, callback, since, self._remove)
         with self._lock:
             self._all += (subscription,)
+        return subscription
 
-    def remove(self, subscription: Subscription) -> None:
+    def _remove(self, subscription: Subscription) -> None:
         with self._lock:
             self._all = tuple(s for s in self._all if s is not subscription)
 
     def deliver(self) -> None:
+        """Call all callbacks whose views have changed since they were called last."""
         for subscription in self._all:
             subscription.deliver()

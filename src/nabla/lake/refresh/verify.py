@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import DataFrame
 from pyspark.sql.types import StringType
 
 from nabla.algebra.clock import Moments, stored_instant
@@ -20,6 +21,8 @@ from nabla.engine import types
 from nabla.engine.sources import snapshot_frame
 from nabla.engine.spark.frames import Workspace
 from nabla.errors import Mismatch, NablaError
+from nabla.lake.context import LakeContext
+from nabla.lake.objects.graph import derived
 from nabla.lake.objects.sources import current_source, make_source
 from nabla.lake.objects.view import View, load_view
 from nabla.lake.refresh.build import LOST
@@ -29,11 +32,6 @@ from nabla.planner.steps import Size
 from nabla.storage.bags import N
 from nabla.storage.catalog import Entry, LakeState
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from nabla.lake.facade import Lake
-
 SHOWN = 20
 CHOOSING = frozenset(("first", "last", "min_by", "max_by", "collect_list", "listagg"))
 """Functions whose result depends on the order of the rows, or on which of equal ones it takes."""
@@ -41,7 +39,15 @@ TOLERANCE = 1e-9
 """Sums of floating point numbers depend on the order of summation: two that differ by less are taken as equal."""
 
 
-def verify(lake: Lake, entry: Entry, state: LakeState) -> None:
+def verify_views(context: LakeContext, names: Sequence[str]) -> None:
+    """Compare the views named, or all, with their queries. Mismatch where one is not exactly its query."""
+    state = context.log.state()
+    wanted = [context.names(state).entry(n) for n in names] or state.entries.values()
+    for entry in filter(derived, wanted):
+        _verify(context, entry, state)
+
+
+def _verify(context: LakeContext, entry: Entry, state: LakeState) -> None:
     view = load_view(entry.name, entry.definition)
     if again := [source for source, version in entry.facts["sources"].items() if version == LOST]:
         raise NablaError(
@@ -50,12 +56,10 @@ def verify(lake: Lake, entry: Entry, state: LakeState) -> None:
             place=f'view "{view.name}"',
             remedy="Refresh it first.",
         )
-    with _workspace(lake, view, entry, state) as workspace:
-        expected = _recomputed(lake, workspace, view, entry, state)
-        part = entry.parts["data"]
-        found = workspace.fitted(
-            snapshot_frame(workspace, lake._log.table(part).snapshot(part.version), view.schema.names)
-        )
+    with _workspace(context, view, entry, state) as workspace:
+        expected = _recomputed(context, workspace, view, entry, state)
+        stored = context.log.snapshot(entry.parts["data"])
+        found = workspace.fitted(snapshot_frame(workspace, stored, view.schema.names))
         differences = _difference(found, expected, view)
         if differences.num_rows and any(map(_leaves_a_choice, view.plan.walk())):
             differences = _difference(found, _without_ties(workspace, view, entry), view)
@@ -64,21 +68,21 @@ def verify(lake: Lake, entry: Entry, state: LakeState) -> None:
 
 
 @contextmanager
-def recomputed(lake: Lake, view: View, entry: Entry, state: LakeState) -> Iterator[DataFrame]:
+def recomputed(context: LakeContext, view: View, entry: Entry, state: LakeState) -> Iterator[DataFrame]:
     """A view's query, evaluated from scratch on the versions that its entry names."""
-    with _workspace(lake, view, entry, state) as workspace:
-        yield _recomputed(lake, workspace, view, entry, state)
+    with _workspace(context, view, entry, state) as workspace:
+        yield _recomputed(context, workspace, view, entry, state)
 
 
-def _workspace(lake: Lake, view: View, entry: Entry, state: LakeState) -> Workspace:
-    size = _size(lake, entry, state)
-    lake._on_spark.teach(view.functions)
-    return Workspace(lake._on_spark.new_engine(size), lake._log.new_staging(), size)
+def _workspace(context: LakeContext, view: View, entry: Entry, state: LakeState) -> Workspace:
+    size = _size(context, entry, state)
+    context.spark.teach(view.functions)
+    return Workspace(context.spark.new_engine(size), context.log.new_staging(), size)
 
 
-def _size(lake: Lake, entry: Entry, state: LakeState) -> Size:
+def _size(context: LakeContext, entry: Entry, state: LakeState) -> Size:
     read = [entry, *(state.entries[source] for source in entry.facts["sources"])]
-    rows = sum(current_source(lake, e.name, state).after.rows for e in read)
+    rows = sum(current_source(context.log, e.name, state).after.rows for e in read)
     return "tiny" if rows < TINY_TABLES else "large"
 
 
@@ -105,12 +109,12 @@ def _copies(differences: pa.Table, sign: int) -> pa.Table:
     return differences.drop_columns([N]).take(pa.array(rows, pa.int64()))
 
 
-def _recomputed(lake: Lake, workspace: Workspace, view: View, entry: Entry, state: LakeState) -> DataFrame:
+def _recomputed(context: LakeContext, workspace: Workspace, view: View, entry: Entry, state: LakeState) -> DataFrame:
     """The user's own text where there is one: it owes nothing to Nabla's algebra."""
     if view.recursive:
-        return evaluated(lake, workspace, view, entry, state)
+        return evaluated(context, workspace, view, entry, state)
     for name, version in entry.facts["sources"].items():
-        source = make_source(lake, name, state, version, version)
+        source = make_source(context.log, name, state, version, version)
         workspace.fitted(source.frame(workspace, At.NEW)).createOrReplaceTempView(name)
     if view.sql is not None and not view.clock and not view.functions:
         return workspace.session.sql(view.sql)

@@ -1,24 +1,21 @@
-"""A long-lived process: looks at the lake's sources, refreshes what a new version made stale, tells who listens."""
+"""The loop of `nabla watch`: looks at the sources of a lake, refreshes stale views, and calls subscribers."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from nabla.errors import NablaError
 from nabla.lake.constraints.violations import Violated
+from nabla.lake.context import HasContext
 from nabla.lake.objects.graph import with_upstream
-from nabla.lake.refresh.refresh import due
+from nabla.lake.refresh.refresh import due, refresh_views
 from nabla.lake.refresh.schedule import freshness
 from nabla.lake.refresh.staleness import Staleness
-
-if TYPE_CHECKING:
-    from nabla.lake.facade import Lake
-    from nabla.lake.reports import ViewReport
-    from nabla.planner.steps import Mode
-    from nabla.storage.catalog import Entry
+from nabla.lake.reports import ViewReport
+from nabla.planner.steps import Mode
+from nabla.storage.catalog import Entry
 
 PATIENCE = 60.0
 """A refresh that fails is tried again after a while that doubles up to so many seconds."""
@@ -35,7 +32,7 @@ def _nothing(_: object) -> None:
 class Watch:
     """Watches the views named, with what they depend on, or all. One view that cannot be refreshed stops no other."""
 
-    lake: Lake
+    lake: HasContext
     views: Sequence[str] = ()
     mode: Mode = "auto"
     interval: float = 1.0
@@ -59,7 +56,7 @@ class Watch:
         try:
             stale = self._stale()
             worked = not stale or self._refresh(stale)
-            self.lake._subscriptions.deliver()  # somebody else may have refreshed
+            self.lake.context.subscriptions.deliver()  # somebody else may have refreshed
         except NablaError as error:
             self.failed(error)
             worked = False
@@ -67,15 +64,16 @@ class Watch:
         return worked
 
     def _stale(self) -> tuple[str, ...]:
-        state = self.lake._log.state()
-        stale = Staleness(self.lake._log, state)
-        named = [self.lake._declared(state).entry(n, "view").name for n in self.views]
+        context = self.lake.context
+        state = context.log.state()
+        stale = Staleness(context.log, state)
+        named = [context.names(state).entry(n, "view").name for n in self.views]
         watched = with_upstream(named, state) if named else due(state)
         return tuple(n for n in watched if n in stale and _may_wait_no_longer(state.entries[n]))
 
     def _refresh(self, names: tuple[str, ...]) -> bool:
         try:
-            reports = self.lake.refresh(*names, mode=self.mode, progress=self._progress)
+            reports = refresh_views(self.lake.context, names, self.mode, self._progress)
             for report in reports.held:
                 if report.violations:
                     self.failed(Violated(report.violations, remedy=f"{report.name} stays as it was."))

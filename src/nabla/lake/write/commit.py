@@ -10,20 +10,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from nabla.engine.relations import Source
 from nabla.errors import Conflict
 from nabla.lake.constraints.violations import Violated, Violation, violation_of
+from nabla.lake.context import LakeContext
 from nabla.lake.objects.graph import sources_of, units
-from nabla.lake.objects.sources import make_source, snapshot_of
+from nabla.lake.objects.sources import make_source
 from nabla.lake.objects.view import load_view
 from nabla.lake.refresh.maintain import Maintenance, Moved
 from nabla.storage import faults, pending_table
 from nabla.storage.catalog import Entry, LakeState
-
-if TYPE_CHECKING:
-    from nabla.lake.facade import Lake
 
 _LOG = logging.getLogger("nabla")
 
@@ -49,8 +47,8 @@ def at_once(entry: Entry) -> bool:
 class Proposal:
     """Changes of the lake's entries on top of the state `base`."""
 
-    def __init__(self, lake: Lake, base: LakeState, maintenance: Maintenance) -> None:
-        self._lake = lake
+    def __init__(self, context: LakeContext, base: LakeState, maintenance: Maintenance) -> None:
+        self._context = context
         self._base = base
         self._maintenance = maintenance
         self._settled: set[str] = set()
@@ -101,7 +99,7 @@ class Proposal:
         """What others write does not become visible by a commit of the lake: a registered table stays where it was."""
         reflected, source = entry.facts["sources"][name], state.entries[name]
         new = reflected if source.kind == "registered" else source.parts["data"].version
-        return make_source(self._lake, name, state, reflected, new)
+        return make_source(self._context.log, name, state, reflected, new)
 
     def violations(self) -> tuple[Violation, ...]:
         """What the constraints that would move find, if anything."""
@@ -113,7 +111,7 @@ class Proposal:
     def _violation(self, entry: Entry) -> Violation:
         names, action = tuple(entry.definition["outputs"]), entry.definition["on_violation"]
         new = int(self.info.get(entry.name, {}).get("inserted", 0))
-        return violation_of(entry.name, action, names, snapshot_of(self._lake, entry.parts["data"]), new)
+        return violation_of(entry.name, action, names, self._context.log.snapshot(entry.parts["data"]), new)
 
     def check(self) -> None:
         """Raises Violated where a constraint is in the way; one that only warns is logged."""
@@ -133,11 +131,11 @@ class Proposal:
             following = [e for e in state.entries.values() if at_once(e) and not moved.isdisjoint(sources_of(e))]
             return {*reads, *(e.name for e in following), *(s for e in following for s in sources_of(e))}
 
-        return self._lake._log.commit(self.changes, self._base, operation, self.info, involved)
+        return self._context.log.commit(self.changes, self._base, operation, self.info, involved)
 
     def discard(self) -> None:
         """Drop the files of what will not be committed."""
-        log = self._lake._log
+        log = self._context.log
         for entry in self.changes.values():
             if entry is not None:
                 pending_table.discard(entry, {name: log.folder(part) for name, part in entry.parts.items()})

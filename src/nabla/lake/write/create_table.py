@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from pyspark.sql.types import StructType
 
 from nabla.engine import intake, types
 from nabla.frontends.nested.schema import check_order
 from nabla.lake.constraints import constraints
+from nabla.lake.context import LakeContext
 from nabla.lake.objects.names import check_columns, key_of, shape_of
 from nabla.lake.objects.sources import count_keys
 from nabla.lake.write import nested_tables as nests
@@ -18,12 +18,9 @@ from nabla.lake.write.new_table import new_table
 from nabla.storage.catalog import Entry, LakeState, Part
 from nabla.storage.table import StoredTable
 
-if TYPE_CHECKING:
-    from nabla.lake.facade import Lake
-
 
 def create_table(
-    lake: Lake,
+    context: LakeContext,
     name: str,
     schema: str | StructType | None,
     data: intake.Data,
@@ -31,53 +28,53 @@ def create_table(
     foreign_keys: Mapping[str, str] | None,
     enforce: bool | str,
 ) -> None:
-    state = lake._log.state()
-    shape = _new_shape(lake, state, name, schema, data)
+    state = context.log.state()
+    shape = _new_shape(context, state, name, schema, data)
     what = f'table "{name}"'
     keys = key_of(key, shape, what)
-    foreign = lake._declared(state).foreign_keys(foreign_keys, shape, what)
+    foreign = context.names(state).foreign_keys(foreign_keys, shape, what)
     definition = {"schema": shape.json(), "key": keys, "foreign_keys": foreign}
     action = constraints.check_action("reject" if enforce is True else enforce) if enforce else ""
-    entry = new_table(lake, name, shape, data, definition)
-    entries = constraints.enforced(lake, entry, action, state) if action else {name: entry}
-    _commit(lake, entries, state, entry)
-    count_keys(lake, name, entry.facts["rows"])
+    entry = new_table(context, name, shape, data, definition)
+    entries = constraints.enforced(context, entry, action, state) if action else {name: entry}
+    _commit(context, entries, state, entry)
+    count_keys(context.log, name, entry.facts["rows"])
 
 
-def create_nested(lake: Lake, name: str, schema: str | StructType | None, data: intake.Data) -> None:
-    state = lake._log.state()
-    shape = _new_shape(lake, state, name, schema, data)
+def create_nested(context: LakeContext, name: str, schema: str | StructType | None, data: intake.Data) -> None:
+    state = context.log.state()
+    shape = _new_shape(context, state, name, schema, data)
     shape = types.stored(shape, shape.names)  # NULLs are keys like others
     check_order(shape)
     definition = {"schema": shape.json(), "key": nests.nested_key(shape), "foreign_keys": {}, "nested": True}
     if data is not None:
         data = nests.canonical(data, shape, name)
-    entry = new_table(lake, name, shape, data, definition)
-    _commit(lake, {name: entry}, state, entry)
+    entry = new_table(context, name, shape, data, definition)
+    _commit(context, {name: entry}, state, entry)
 
 
-def register(lake: Lake, name: str, path: str | os.PathLike[str], key: str | Sequence[str] | None) -> None:
-    state = lake._log.state()
-    lake._declared(state).check_new(name)
+def register(context: LakeContext, name: str, path: str | os.PathLike[str], key: str | Sequence[str] | None) -> None:
+    state = context.log.state()
+    context.names(state).check_new(name)
     table = StoredTable(path)
     snapshot = table.snapshot()
     keys = key_of(key, types.from_json(snapshot.schema_json), f'table "{name}"')
     definition = {"schema": snapshot.schema_json, "key": keys, "foreign_keys": {}}
     entry = Entry(name, "registered", definition, {"data": Part(table.folder, snapshot.version)})
-    lake._log.commit({name: entry}, state, "register", {name: {"path": table.folder}})
+    context.log.commit({name: entry}, state, "register", {name: {"path": table.folder}})
 
 
 def _new_shape(
-    lake: Lake, state: LakeState, name: str, schema: str | StructType | None, data: intake.Data
+    context: LakeContext, state: LakeState, name: str, schema: str | StructType | None, data: intake.Data
 ) -> StructType:
-    lake._declared(state).check_new(name)
+    context.names(state).check_new(name)
     what = f'table "{name}"'
-    shape = shape_of(schema, data, what, lake._spark)
+    shape = shape_of(schema, data, what, context.spark.session)
     types.check_storable(shape, what)
     check_columns(shape.names, what)
     return shape
 
 
-def _commit(lake: Lake, entries: Mapping[str, Entry], state: LakeState, table: Entry) -> None:
+def _commit(context: LakeContext, entries: Mapping[str, Entry], state: LakeState, table: Entry) -> None:
     said = {table.name: {"inserted": table.facts["rows"], "deleted": 0}}
-    lake._log.commit(entries, state, "create table", said)
+    context.log.commit(entries, state, "create table", said)

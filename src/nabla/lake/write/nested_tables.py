@@ -27,6 +27,7 @@ from nabla.frontends.nested.meaning import Source, schema_of
 from nabla.frontends.nested.plans import to_plan
 from nabla.frontends.nested.schema import Schema, atoms_only, is_prime
 from nabla.frontends.nested.updates import CHANGE, change, updated_plan
+from nabla.lake.context import LakeContext
 from nabla.lake.objects.view import View, load_view
 from nabla.lake.write.nested_checks import check_written, near, stored_key
 from nabla.storage import bags, files
@@ -34,7 +35,6 @@ from nabla.storage.bags import N
 from nabla.storage.catalog import Entry, LakeState
 
 if TYPE_CHECKING:
-    from nabla.lake.facade import Lake
     from nabla.lake.write.table_change import TableChange
 
 
@@ -50,12 +50,12 @@ def shape_of(entry: Entry) -> StructType:
     return StructType([types.field_like(f, n) for f, n in zip(view.schema.fields, view.outputs, strict=True)])
 
 
-def define(name: str, expression: Nested, lake: Lake, state: LakeState) -> View:
+def define(name: str, expression: Nested, context: LakeContext, state: LakeState) -> View:
     """The view that a nested expression over the lake's tables and views makes."""
     sources: dict[str, Source] = {}
     for leaf in expression.walk():
         if isinstance(leaf, language.Table | language.Nest):
-            entry = lake._declared(state).entry(leaf.name)
+            entry = context.names(state).entry(leaf.name)
             flat = isinstance(leaf, language.Nest)
             schema = atoms_only(shape_of(entry)) if flat else Schema.of(shape_of(entry))
             sources[entry.name] = Source(schema, pnf=is_nested(entry))
@@ -149,13 +149,13 @@ def update_rows(c: TableChange, d: model.Relation, sign: Sign) -> None:
     c.add(_arrow(inserted, c.visible, c.name), 1)
 
 
-def update_frame(lake: Lake, c: TableChange, frame: DataFrame, sign: Sign) -> None:
+def update_frame(context: LakeContext, c: TableChange, frame: DataFrame, sign: Sign) -> None:
     """The same by one Spark query, for a DataFrame and a table that the transaction has not changed yet."""
     if c.changed:
         update_rows(c, read(frame, c.visible, c.name), sign)
         return
     schema, update = Schema.of(c.visible), prime_subschema(frame, c)
-    with Workspace(frame.sparkSession, lake._log.new_staging()) as workspace:
+    with Workspace(frame.sparkSession, context.log.new_staging()) as workspace:
         rows = canonical_frame(frame)
         path = workspace.path()
         rows.write.parquet(path)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from nabla.engine import intake, types
+from nabla.lake.context import LakeContext
 from nabla.lake.write.nested_checks import check_written
 from nabla.storage import files
 from nabla.storage.catalog import Entry, Part
@@ -15,27 +16,26 @@ from nabla.storage.files import DataFile
 from nabla.storage.names import safe
 from nabla.storage.table import StoredTable
 
-if TYPE_CHECKING:
-    from nabla.lake.facade import Lake
 
-
-def new_table(lake: Lake, name: str, shape: StructType, data: intake.Data, definition: dict[str, Any]) -> Entry:
+def new_table(
+    context: LakeContext, name: str, shape: StructType, data: intake.Data, definition: dict[str, Any]
+) -> Entry:
     """A table with its first rows, written and ready to be committed."""
     stored = types.stored(shape, safe(shape.names))
-    path = lake._log.new_path(name)
-    adds = _written(lake, data, shape, stored, path, name, bool(definition.get("nested")))
-    StoredTable.create(lake._log.folder(path), stored.json(), adds)
+    path = context.log.new_path(name)
+    adds = _written(context, data, shape, stored, path, name, bool(definition.get("nested")))
+    StoredTable.create(context.log.folder(path), stored.json(), adds)
     return Entry(name, "table", definition, {"data": Part(path, 0)}, {"rows": sum(f.rows for f in adds)})
 
 
 def _written(
-    lake: Lake, data: intake.Data, shape: StructType, stored: StructType, path: str, name: str, nested: bool
+    context: LakeContext, data: intake.Data, shape: StructType, stored: StructType, path: str, name: str, nested: bool
 ) -> tuple[DataFile, ...]:
-    folder = lake._log.folder(path)
+    folder = context.log.folder(path)
     if data is None:
         return ()
     if isinstance(data, DataFrame):
-        staging = lake._log.new_staging()
+        staging = context.log.new_staging()
         intake.fitting_frame(data, shape, name).toDF(*stored.names).write.parquet(staging)
         if nested:
             check_written(staging, shape, name)

@@ -13,9 +13,10 @@ from nabla._cached import cached_property
 from nabla.engine import types
 from nabla.engine.sources import snapshot_frame
 from nabla.lake.constraints.violations import Violation
+from nabla.lake.context import LakeContext
 from nabla.lake.objects.graph import derived, units
 from nabla.lake.objects.names import columns_of
-from nabla.lake.objects.sources import make_source, snapshot_of
+from nabla.lake.objects.sources import make_source
 from nabla.lake.objects.view import load_view
 from nabla.lake.refresh.maintain import Maintenance
 from nabla.lake.refresh.refresh import Refresh
@@ -26,7 +27,6 @@ from nabla.storage.catalog import Entry, LakeState, Part
 from nabla.storage.table import Snapshot
 
 if TYPE_CHECKING:
-    from nabla.lake.facade import Lake
     from nabla.lake.write.transaction import Transaction
 
 
@@ -55,16 +55,16 @@ class Preview:
         return "\n".join([*map(str, self.changes.values()), *map(str, self.violations)]) or "nothing would change"
 
 
-def preview(lake: Lake, transaction: Transaction) -> Preview:
+def preview(context: LakeContext, transaction: Transaction) -> Preview:
     """Let everything follow a transaction that is not committed, and look."""
     transaction._check_open()
     transaction._take_over_all()
     state = transaction._state
-    with Maintenance(lake) as maintenance:
+    with Maintenance(context) as maintenance:
         proposal = transaction._proposed(maintenance)
         try:
             proposal.follow(derived)
-            found = {name: _change(lake, state.entries[name], proposal.state) for name in sorted(proposal.moved)}
+            found = {name: _change(context, state.entries[name], proposal.state) for name in sorted(proposal.moved)}
             kinds = {name: state.entries[name].kind for name in found}
             by_kind = {k: {n: c for n, c in found.items() if kinds[n] == k} for k in ("table", "view", "constraint")}
             return Preview(by_kind["table"], by_kind["view"], by_kind["constraint"], proposal.violations())
@@ -72,18 +72,18 @@ def preview(lake: Lake, transaction: Transaction) -> Preview:
             proposal.discard()
 
 
-def _change(lake: Lake, before: Entry, state: LakeState) -> ViewChange:
+def _change(context: LakeContext, before: Entry, state: LakeState) -> ViewChange:
     old, new = before.parts["data"].version, state.entries[before.name].parts["data"].version
-    source = make_source(lake, before.name, state, old, new)
+    source = make_source(context.log, before.name, state, old, new)
     schema = types.renamed(types.from_json(source.after.schema_json), columns_of(before))
     return ViewChange(before.name, old, new, schema, source.change_rows())
 
 
-def fresh(lake: Lake, entry: Entry) -> DataFrame:
+def read_fresh(context: LakeContext, entry: Entry) -> DataFrame:
     """A view as it would be after a refresh: the pending change is added on the fly, and kept for this reader alone."""
-    refresh = Refresh(lake, "auto")
+    refresh = Refresh(context, "auto")
     with refresh.maintenance as maintenance:
-        proposal = Proposal(lake, refresh.started, maintenance)
+        proposal = Proposal(context, refresh.started, maintenance)
         try:
             for names in units([entry.name], refresh.started):
                 state = proposal.state
@@ -92,17 +92,17 @@ def fresh(lake: Lake, entry: Entry) -> DataFrame:
                 sources = {s: refresh.source(s, first, state) for s in view.sources}
                 moved = maintenance.bring(names, state, sources, "auto")
                 proposal.put(moved.entries, moved.info)
-            snapshot = _kept(lake, proposal.state.entries[entry.name].parts["data"])
-            return snapshot_frame(lake._on_spark.home, snapshot, columns_of(entry))
+            snapshot = _kept(context, proposal.state.entries[entry.name].parts["data"])
+            return snapshot_frame(context.spark.home, snapshot, columns_of(entry))
         finally:
             proposal.discard()
 
 
-def _kept(lake: Lake, part: Part) -> Snapshot:
+def _kept(context: LakeContext, part: Part) -> Snapshot:
     """A proposed version whose new files are moved to where they live as long as the lake is open."""
-    snapshot = snapshot_of(lake, part)
+    snapshot = context.log.snapshot(part)
     new = {file.path for file in part.pending.adds} if part.pending else set()
-    home = lake._on_spark.home.path()
+    home = context.spark.home.path()
     locations.make_folder(home)
     files = []
     for file in snapshot.files:

@@ -10,38 +10,40 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from nabla._cached import cached_property
 from nabla.engine.apply import feed_rows, split, total
+from nabla.lake.context import LakeContext
 from nabla.lake.objects.graph import derived, sources_of
-from nabla.lake.objects.sources import make_source, snapshot_of
+from nabla.lake.objects.sources import make_source
 from nabla.lake.refresh.maintain import Maintenance
 from nabla.lake.reports import Reverted, RevertReport
 from nabla.lake.write.commit import Proposal, retried
 from nabla.storage import bags, changes, files
 from nabla.storage.catalog import Entry, LakeState, Part
 
-if TYPE_CHECKING:
-    from nabla.lake.facade import Lake
-
 RETRIES = 5
 
 
-def revert(lake: Lake, version: int) -> RevertReport:
-    return retried(lambda: _attempt(lake, version), RETRIES)
+def revert(context: LakeContext, version: int) -> RevertReport:
+    """Give everything the content back that it had at a version of the lake, in one commit."""
+    try:
+        return retried(lambda: _attempt(context, version), RETRIES)
+    finally:
+        context.subscriptions.deliver()
 
 
-def _attempt(lake: Lake, version: int) -> RevertReport:
-    then, now = lake._log.state(version), lake._log.state()
-    way_back = _Return(lake, now, then)
+def _attempt(context: LakeContext, version: int) -> RevertReport:
+    then, now = context.log.state(version), context.log.state()
+    way_back = _Return(context, now, then)
     entries, reports = {}, {}
     for name in way_back.names:
         entries[name], reports[name] = way_back.entry(name)
-    with Maintenance(lake) as maintenance:
-        proposal = Proposal(lake, now, maintenance)
+    with Maintenance(context) as maintenance:
+        proposal = Proposal(context, now, maintenance)
         proposal.put(entries, {name: {"inserted": r.inserted, "deleted": r.deleted} for name, r in reports.items()})
         proposal.follow()  # what was made since then
         proposal.check()
@@ -54,7 +56,7 @@ def _attempt(lake: Lake, version: int) -> RevertReport:
 class _Return:
     """From the state `now` to what `then` was. What was made, or built again, since then has no way back."""
 
-    lake: Lake
+    context: LakeContext
     now: LakeState
     then: LakeState
 
@@ -79,7 +81,7 @@ class _Return:
 
     def entry(self, name: str) -> tuple[Entry, Reverted]:
         old, new = self.then.entries[name], self.now.entries[name]
-        source = make_source(self.lake, name, self.now, old.parts["data"].version, new.parts["data"].version)
+        source = make_source(self.context.log, name, self.now, old.parts["data"].version, new.parts["data"].version)
         large = not derived(old) and source.changed_rows > changes.RECORDED_ROWS
         change = None if large else bags.negated(source.change_rows())
         parts = {n: self._restored(p, new.parts[n]) for n, p in old.parts.items() if n != "feed"}
@@ -97,7 +99,7 @@ class _Return:
     def _restored(self, old: Part, new: Part) -> Part:
         if old.version == new.version:
             return new
-        before, after = snapshot_of(self.lake, old), snapshot_of(self.lake, new)
+        before, after = self.context.log.snapshot(old), self.context.log.snapshot(new)
         there, wanted = {f.path for f in after.files}, {f.path for f in before.files}
         adds = [file for file in before.files if file.path not in there]
         return new.advanced(adds, [file for file in after.files if file.path not in wanted])
@@ -106,7 +108,7 @@ class _Return:
         if not change.num_rows:
             return feed
         rows = feed_rows(*split(change), version, datetime.datetime.now(datetime.UTC))
-        return feed.advanced(files.write(self.lake._log.folder(feed), rows))
+        return feed.advanced(files.write(self.context.log.folder(feed), rows))
 
     def _reflected(self, source: str, version: int) -> int:
         """A view that was up to date is so again; one that lagged behind does so again."""

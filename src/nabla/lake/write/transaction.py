@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,6 +23,7 @@ from nabla.errors import Conflict, NablaError
 from nabla.frontends.nested.equations import Sign
 from nabla.frontends.nested.model import Relation
 from nabla.lake.constraints import quarantine
+from nabla.lake.context import LakeContext
 from nabla.lake.objects.graph import derived
 from nabla.lake.objects.names import columns_of
 from nabla.lake.objects.sources import count_keys
@@ -41,9 +42,6 @@ from nabla.storage.replace import compare_rows, replace_rows
 from nabla.storage.rewrite import absent, rewrite
 from nabla.storage.table import Snapshot
 
-if TYPE_CHECKING:
-    from nabla.lake.facade import Lake
-
 RETRIES = 10
 """How often a transaction is repeated on top of other writers' commits before it gives up."""
 
@@ -54,9 +52,9 @@ Operation = Callable[[TableChange], None]
 class Transaction:
     """Made by `lake.transaction()`. Leaving the `with` block commits; an exception leaves the lake as it was."""
 
-    def __init__(self, lake: Lake) -> None:
-        self._lake = lake
-        self._state = lake._log.state()
+    def __init__(self, context: LakeContext) -> None:
+        self._context = context
+        self._state = context.log.state()
         self._operations: list[tuple[str, Operation]] = []
         self._changes: dict[str, TableChange] = {}
         self._reads: set[str] = set()
@@ -148,7 +146,7 @@ class Transaction:
 
     def _merge_frame(self, change: TableChange, frame: DataFrame, sign: Sign) -> None:
         self._take_over_written(change)
-        nests.update_frame(self._lake, change, frame, sign)
+        nests.update_frame(self._context, change, frame, sign)
 
     def read(self, name: str) -> DataFrame:
         """A table as this transaction sees it, its own changes included, or a view; to use before the transaction ends.
@@ -156,7 +154,7 @@ class Transaction:
         A transaction that has read something is not repeated when that was changed in the meantime: it is refused.
         """
         self._check_open()
-        entry = self._lake._declared(self._state).entry(name)
+        entry = self._context.names(self._state).entry(name)
         self._reads.add(entry.name)
         change = self._changes.get(entry.name)
         if change is not None and change.changed:
@@ -165,9 +163,9 @@ class Transaction:
                 entry = done[0]
                 self._scratch.append(entry)
         part = entry.parts["data"]
-        table = self._lake._log.table(part)
+        table = self._context.log.table(part)
         snapshot = table.snapshot(None if entry.kind == "registered" else part.version)
-        return snapshot_frame(self._lake._on_spark.home, snapshot, columns_of(entry))
+        return snapshot_frame(self._context.spark.home, snapshot, columns_of(entry))
 
     def commit(self) -> None:
         """Write the net change of every table and make it visible in one step."""
@@ -177,9 +175,9 @@ class Transaction:
         finally:
             self._close()
         for name in done.moved & self._changes.keys():
-            count_keys(self._lake, name, done.info[name]["inserted"] + done.info[name]["deleted"])
+            count_keys(self._context.log, name, done.info[name]["inserted"] + done.info[name]["deleted"])
         if any(derived(self._state.entries[name]) for name in done.moved):
-            self._lake._subscriptions.deliver()
+            self._context.subscriptions.deliver()
 
     def _check_open(self) -> None:
         if self._closed:
@@ -188,12 +186,12 @@ class Transaction:
     def _close(self) -> None:
         self._closed = True
         for entry in self._scratch:
-            discard(entry, {"data": self._lake._log.folder(entry.parts["data"])})
+            discard(entry, {"data": self._context.log.folder(entry.parts["data"])})
         self._scratch = []
 
     def _change(self, table: str) -> TableChange:
         self._check_open()
-        entry = self._lake._declared(self._state).entry(table)
+        entry = self._context.names(self._state).entry(table)
         if entry.kind != "table":
             raise NablaError(
                 "NABLA_NOT_WRITABLE",
@@ -206,8 +204,7 @@ class Transaction:
         return self._changes[entry.name]
 
     def _fresh(self, entry: Entry) -> TableChange:
-        part = entry.parts["data"]
-        snapshot = self._lake._log.table(part).snapshot(part.version)
+        snapshot = self._context.log.snapshot(entry.parts["data"])
         return TableChange(entry.name, entry, types.from_json(entry.definition["schema"]), snapshot)
 
     def _do(self, table: str, operation: Operation) -> None:
@@ -217,7 +214,7 @@ class Transaction:
 
     def _replay(self) -> None:
         """All over again on the lake's new state: the transaction takes place after whoever came first."""
-        state = self._lake._log.state()
+        state = self._context.log.state()
         for name in sorted(self._reads):
             if self._state.entries.get(name) != state.entries.get(name):
                 raise Conflict(
@@ -232,7 +229,7 @@ class Transaction:
 
     def _insert_frame(self, change: TableChange, frame: DataFrame) -> None:
         """Rows that Spark has are written by Spark, and become the table's files as they are."""
-        path = self._lake._log.new_staging()
+        path = self._context.log.new_staging()
         frame.toDF(*change.stored.names).write.parquet(path)
         if change.nested:
             check_written(path, change.visible, change.name)
@@ -244,12 +241,12 @@ class Transaction:
         change.needed.append(split(change.net())[0])
 
     def _delete_where(self, change: TableChange, where: str) -> None:
-        with Workspace(self._lake.spark, self._lake._log.new_staging()) as workspace:
+        with Workspace(self._context.spark.named_session, self._context.log.new_staging()) as workspace:
             matched = self._matched(change, where, {}, workspace)
         change.pieces.append(bags.negated(matched))
 
     def _update_where(self, change: TableChange, values: Mapping[str, str], where: str | None) -> None:
-        with Workspace(self._lake.spark, self._lake._log.new_staging()) as workspace:
+        with Workspace(self._context.spark.named_session, self._context.log.new_staging()) as workspace:
             both = self._matched(change, where or "true", values, workspace)
         names = change.stored.names
         change.pieces.append(bags.negated(both.select([*names, N])))
@@ -278,7 +275,7 @@ class Transaction:
                 columns.append(new.alias(f"new {stored[position]}"))
             table = kept.select(*columns, F.col(N)).toArrow()
         except PySparkException as error:
-            raise self._lake._translated(error, f'change of table "{change.name}"') from None
+            raise self._context.translate(error, f'change of table "{change.name}"') from None
         fields = [*change.stored.fields]
         fields += [
             types.field_like(change.stored[stored[visible.index(n)]], f"new {stored[visible.index(n)]}") for n in values
@@ -296,7 +293,7 @@ class Transaction:
             change.pieces += [bags.negated(bags.counted(deleted)), bags.counted(inserted)]
 
     def _commit_once(self) -> Proposal:
-        with Maintenance(self._lake) as maintenance:
+        with Maintenance(self._context) as maintenance:
             proposal = self._checked(maintenance)
             if proposal.changes:
                 proposal.commit("transaction", self._reads)
@@ -324,7 +321,7 @@ class Transaction:
 
     def _proposed(self, maintenance: Maintenance) -> Proposal:
         """The tables as the transaction would leave them."""
-        proposal = Proposal(self._lake, self._state, maintenance)
+        proposal = Proposal(self._context, self._state, maintenance)
         for change in self._changes.values():
             done = self._written_change(change)
             if done is not None:

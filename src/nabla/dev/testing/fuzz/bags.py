@@ -56,14 +56,14 @@ def rows_of(table: pa.Table) -> list[tuple[Any, ...]]:
 
 def stored(lake: Lake, view: str) -> tuple[list[tuple[Any, ...]], int]:
     """The rows of a view as its files have them, and its version. No Spark job."""
-    part = lake._log.state().entries[view].parts["data"]
-    return rows_of(reading.read(lake._log.table(part).snapshot(part.version))), part.version
+    part = lake.context.log.state().entries[view].parts["data"]
+    return rows_of(reading.read(lake.context.log.snapshot(part))), part.version
 
 
 def feed(lake: Lake, view: str, since: int) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
     """(inserted, deleted) rows of the refreshes after a version."""
-    part = lake._log.state().entries[view].parts["feed"]
-    table = reading.read(lake._log.table(part).snapshot(part.version))
+    part = lake.context.log.state().entries[view].parts["feed"]
+    table = reading.read(lake.context.log.snapshot(part))
     kind, version, _ = (table.column(name) for name in table.column_names[-len(FEED_COLUMNS) :])
     columns = table.select(table.column_names[: -len(FEED_COLUMNS)])
     recent = pc.greater(version, since)

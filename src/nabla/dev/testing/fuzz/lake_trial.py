@@ -258,7 +258,7 @@ class Trial:
         return view == other or any(self._reads(s, other) for s in self._sources(view))
 
     def _sources(self, view: str) -> list[str]:
-        facts = self.lake._log.state().entries[view].facts
+        facts = self.lake.context.log.state().entries[view].facts
         return [name for name in facts.get("sources", {}) if name in self.views]
 
     def drop(self, view: str) -> None:

@@ -1,0 +1,82 @@
+"""Reading a lake: tables and views at a version, their changes, and queries over them."""
+
+from __future__ import annotations
+
+import datetime
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from nabla.engine.apply import FEED_COLUMNS
+from nabla.engine.sources import change_frame, snapshot_frame
+from nabla.errors import NablaError
+from nabla.frontends.nested.schema import Schema
+from nabla.frontends.nested.updates import unnest_sql
+from nabla.lake.context import LakeContext
+from nabla.lake.objects.graph import derived
+from nabla.lake.objects.names import columns_of
+from nabla.lake.objects.sources import current_version
+from nabla.lake.write import nested_tables as nests
+from nabla.lake.write.preview import read_fresh
+from nabla.storage.catalog import Entry
+from nabla.storage.changes import between
+
+
+def read(context: LakeContext, name: str, version: int | None, fresh: bool) -> DataFrame:
+    """A table or view, at one of its versions if one is given, or as a refresh would leave it."""
+    entry = context.names(context.log.state()).entry(name)
+    if fresh and version is None and derived(entry):
+        return read_fresh(context, entry)
+    part = entry.parts["data"]
+    if version is not None and entry.kind != "registered" and version > part.version:
+        raise NablaError(
+            "NABLA_NO_VERSION",
+            f"there is no version {version}",
+            place=f'"{entry.name}"',
+            remedy=f"The latest is {part.version}.",
+        )
+    wanted = current_version(context.log, entry) if version is None else version
+    return snapshot_frame(context.spark.home, context.log.table(part).snapshot(wanted), columns_of(entry))
+
+
+def read_changes(context: LakeContext, name: str, since: int) -> DataFrame:
+    """The changes after a version, a row a copy: those of a view from its feed, those of a table from its log."""
+    entry = context.names(context.log.state()).entry(name)
+    if not derived(entry):
+        return _table_changes(context, entry, since)
+    names = [*columns_of(entry), *FEED_COLUMNS]
+    feed = snapshot_frame(context.spark.home, context.log.snapshot(entry.parts["feed"]), names)
+    return feed.where(F.col("_version") > since)
+
+
+def run_sql(context: LakeContext, text: str) -> DataFrame:
+    """Spark SQL over the lake's tables and views."""
+    try:
+        return context.spark.named_session.sql(text)
+    except PySparkException as error:
+        raise context.translate(error, "query") from None
+
+
+def read_unnested(context: LakeContext, name: str) -> DataFrame:
+    """The flat form of a nested table or view."""
+    entry = context.names(context.log.state()).entry(name)
+    return run_sql(context, unnest_sql(entry.name, Schema.of(nests.shape_of(entry))))
+
+
+def _table_changes(context: LakeContext, entry: Entry, since: int) -> DataFrame:
+    """The changes of a table after a version, in the form of a view's feed."""
+    table, names = context.log.table(entry.parts["data"]), columns_of(entry)
+    feed: DataFrame | None = None
+    for version in range(since + 1, current_version(context.log, entry) + 1):
+        rows = change_frame(context.spark.home, between(table, version - 1, version), names)
+        kind = F.when(F.col("_n") > 0, F.lit("insert")).otherwise(F.lit("delete"))
+        rows = rows.withColumn("_change_type", kind).withColumn("_version", F.lit(version).cast("bigint"))
+        stamp = datetime.datetime.fromtimestamp(table.timestamp(version) / 1000, datetime.UTC)
+        rows = rows.withColumn("_timestamp", F.lit(stamp).cast("timestamp"))
+        rows = rows.withColumn("_n", F.explode(F.sequence(F.lit(1), F.abs(F.col("_n")).cast("int")))).drop("_n")
+        feed = rows if feed is None else feed.unionAll(rows)
+    if feed is None:
+        empty = read(context, entry.name, None, False).limit(0)
+        return empty.selectExpr("*", "'' AS _change_type", "0L AS _version", "current_timestamp() AS _timestamp")
+    return feed

@@ -1,0 +1,14 @@
+"""Dropping tables, views and constraints that nothing depends on."""
+
+from __future__ import annotations
+
+from nabla.lake.context import LakeContext
+
+
+def drop(context: LakeContext, name: str, *kinds: str) -> None:
+    """Drop an object of one of these kinds, together with the views that are auxiliary to it."""
+    state = context.log.state()
+    names = context.names(state)
+    entry = names.droppable(name, kinds)
+    own = names.auxiliary_to(entry.name)
+    context.log.commit(dict.fromkeys([entry.name, *own]), state, f"drop {entry.kind}")
