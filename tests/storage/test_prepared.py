@@ -15,8 +15,8 @@ from nabla.storage import bags, changes
 from nabla.storage.catalog import Entry, Part
 from nabla.storage.changes import between, signed
 from nabla.storage.lakelog import LakeLog
-from nabla.storage.pending_table import discard
 from nabla.storage.rewrite import rewrite
+from nabla.storage.uncommitted import Uncommitted
 
 
 @pytest.fixture
@@ -64,9 +64,10 @@ def test_versions_of_one_number_are_told_apart(lake: LakeLog) -> None:
 def test_a_discarded_version_leaves_no_file(lake: LakeLog) -> None:
     folder = lake.folder(lake.state().entries["t"].parts["data"])
     before = {name for _, _, names in os.walk(folder) for name in names}
-    part = prepared(lake, rows(2), rows(7, 8))
+    with Uncommitted() as uncommitted:
+        prepared(lake, rows(2), rows(7, 8))
     assert {name for _, _, names in os.walk(folder) for name in names} != before
-    discard(Entry("t", "table", {}, {"data": part}), {"data": folder})
+    uncommitted.discard()
     assert {name for _, _, names in os.walk(folder) for name in names} == before
 
 

@@ -18,7 +18,7 @@ from nabla.lake import read, status
 from nabla.lake.constraints import constraints
 from nabla.lake.context import LakeContext
 from nabla.lake.explain import explain_view
-from nabla.lake.refresh import create, rules
+from nabla.lake.refresh import rules, views
 from nabla.lake.refresh.refresh import refresh_views
 from nabla.lake.refresh.subscriptions import Callback, Subscription
 from nabla.lake.refresh.verify import verify_views
@@ -113,7 +113,7 @@ class Lake:
         committed without the rows that violate it, which go to a table of their own ("quarantine"). `lake.read(name)` are
         the violations of one that warns.
         """
-        return constraints.create(self._context, name, query, on_violation)
+        return constraints.create_constraint(self._context, name, query, on_violation)
 
     def drop_constraint(self, name: str) -> None:
         """Drop a constraint. Rows that it has set aside stay in their table."""
@@ -121,7 +121,7 @@ class Lake:
 
     def check(self, *names: str) -> CheckReport:
         """Evaluate all constraints, or the given ones, from scratch."""
-        return constraints.check(self._context, names)
+        return constraints.check_constraints(self._context, names)
 
     # ------------------------------------------------------------------- views
 
@@ -140,7 +140,7 @@ class Lake:
         only when a refresh names it ("manual"), or within a time that `nabla watch` keeps to ("5 minutes"). With `detached`,
         what it reads of its sources is kept in auxiliary views, so that it can be refreshed without them.
         """
-        return create.create_view(self._context, name, query, rebuild, maintain, detached)
+        return views.create_view(self._context, name, query, rebuild, maintain, detached)
 
     def view(
         self,
@@ -239,7 +239,7 @@ class Lake:
 
     def self_maintenance(self, *names: str) -> tuple[SelfMaintenance, ...]:
         """For each of these views together, or of all: can they be maintained without other sources, and what would help?"""
-        return create.self_maintenance(self._context, names)
+        return views.self_maintenance(self._context, names)
 
     def verify(self, *names: str) -> None:
         """Recompute every view, or the given ones, from the versions it reflects, and compare as bags.

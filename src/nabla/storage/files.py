@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Self
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ import pyarrow.types as types
 from nabla.storage import faults, locations, statistics
 from nabla.storage.locations import Place
 from nabla.storage.statistics import Statistics, Value
+from nabla.storage.uncommitted import in_thread, note
 
 TARGET_ROWS = 131_072
 """Rows a file where nothing is rewritten, as in logs: enough for Spark to scan at full speed."""
@@ -83,7 +85,7 @@ def write(folder: Place, table: pa.Table, *, rows: int = TARGET_ROWS, below: str
     if len(pieces) <= 1:
         return tuple(_write_one(folder, piece, below) for piece in pieces)
     with ThreadPoolExecutor(_WRITERS) as pool:
-        return tuple(pool.map(lambda piece: _write_one(folder, piece, below), pieces))
+        return tuple(pool.map(in_thread(partial(_write_one, folder, below=below)), pieces))
 
 
 def target_rows(total: int) -> int:
@@ -114,7 +116,7 @@ def adopt(staging: Place, folder: Place, *, below: str = "") -> tuple[DataFile, 
         faults.point("files.adopt")
         if locations.parquet_footer(written).num_rows == 0:
             continue
-        path = os.path.join(below, f"{uuid.uuid4().hex}.parquet")
+        path = _new_name(folder, below)
         locations.move(written, os.path.join(folder, path))
         taken.append(describe(folder, path))
     return tuple(taken)
@@ -134,7 +136,7 @@ def _pieces(table: pa.Table, rows: int) -> Iterator[pa.Table]:
 
 
 def _write_one(folder: Place, table: pa.Table, below: str) -> DataFile:
-    path = os.path.join(below, f"{uuid.uuid4().hex}.parquet")
+    path = _new_name(folder, below)
     faults.point("files.write")
     # Dictionaries cost five times the writing, and pay for repeated texts only.
     locations.write_parquet(
@@ -147,6 +149,13 @@ def _write_one(folder: Place, table: pa.Table, below: str) -> DataFile:
     )
     faults.point("files.written")
     return describe(folder, path)
+
+
+def _new_name(folder: Place, below: str) -> str:
+    """The path of a new file, relative to its table's folder, noted as one that is not committed yet."""
+    path = os.path.join(below, f"{uuid.uuid4().hex}.parquet")
+    note(os.path.join(folder, path))
+    return path
 
 
 def _repeating(column: pa.ChunkedArray, path: str) -> Iterator[str]:

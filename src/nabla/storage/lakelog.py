@@ -27,6 +27,7 @@ from nabla.storage.deltalog import corrupt, no_version
 from nabla.storage.locations import Place
 from nabla.storage.pending_table import PreparedTable
 from nabla.storage.table import Snapshot, StoredTable
+from nabla.storage.uncommitted import note
 
 Reads = Callable[[LakeState], Collection[str]]
 """What a commit depends on beside what it changes, as the newest state tells."""
@@ -76,7 +77,7 @@ class LakeLog:
             schema_json = Schema.from_arrow(SCHEMA).to_json()
             faults.point("lake.create")
             try:
-                StoredTable.create(log._log.folder, schema_json, [file], _metadata("create", _new_transaction(), {}))
+                StoredTable.create(log._log.folder, schema_json, [file], _metadata("create", new_transaction(), {}))
             except Conflict:
                 locations.remove(os.path.join(log._log.folder, file.path))
         return cls.open(path)
@@ -110,14 +111,16 @@ class LakeLog:
         operation: str,
         info: Mapping[str, Mapping[str, Any]] | None = None,
         reads: Reads = lambda state: (),
+        transaction: str = "",
     ) -> LakeState:
         """Put entries, or take (None) them away, in one step: the commit point of whatever the caller did before.
 
         `expected` is the state that the caller looked at. Where the lake has moved on, the commit is made on top of the
         new state if that has the same entries under all names in `changes` and those that `reads` finds there; else
-        Conflict. `info` is kept for `history`, by object.
+        Conflict. `info` is kept for `history`, by object. `transaction` names the commit, for callers that want to find
+        out later whether it was made (see `has`).
         """
-        transaction = _new_transaction()
+        transaction = transaction or new_transaction()
         signed = {name: None if entry is None else entry.promised(transaction) for name, entry in changes.items()}
         said = {name: dict((info or {}).get(name, {})) for name in changes}
         with self._lock:
@@ -146,6 +149,11 @@ class LakeLog:
                 found += 1
                 yield Record(version, said["timestamp"], said["operation"], said["transaction"], said["objects"])
 
+    def has(self, transaction: str, after: int) -> bool:
+        """Whether a commit of this name was made after a version of the lake."""
+        versions = range(after + 1, self._log.latest() + 1)
+        return any(self._log.metadata(version).get("transaction") == transaction for version in versions)
+
     def folder(self, part: Part | str) -> str:
         """The absolute path of a part."""
         path = part if isinstance(part, str) else part.path
@@ -166,7 +174,9 @@ class LakeLog:
     def new_path(self, name: str) -> str:
         """A path for a new part that nobody else will choose: what a crash leaves there is in nobody's way."""
         readable = re.sub(r"[^A-Za-z0-9_]", "_", name)[:40]
-        return f"{TABLES}/{readable}-{uuid.uuid4().hex[:8]}"
+        path = f"{TABLES}/{readable}-{uuid.uuid4().hex[:8]}"
+        note(self.folder(path))
+        return path
 
     def new_staging(self) -> str:
         """The absolute path of a new folder for files on their way into a table; it does not exist yet."""
@@ -256,6 +266,7 @@ def _write_catalog(folder: str, entries: Mapping[str, Entry]) -> files.DataFile:
     locations.make_folder(folder)
     table = to_table(entries)
     whole = os.path.join(folder, path)
+    note(whole)
     locations.write_parquet(table, whole, compression="zstd", use_dictionary=False, write_statistics=False)
     return files.DataFile(path, table.num_rows, locations.size(whole))
 
@@ -270,7 +281,8 @@ def _metadata(operation: str, transaction: str, objects: Mapping[str, Mapping[st
     }
 
 
-def _new_transaction() -> str:
+def new_transaction() -> str:
+    """A name for a commit that no other has."""
     return uuid.uuid4().hex
 
 

@@ -5,16 +5,12 @@ What a transaction would do can be read like any other version, before it is dec
 
 from __future__ import annotations
 
-import contextlib
-import os
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from nabla._cached import cached_property
-from nabla.storage import locations
-from nabla.storage.catalog import Entry, Part, Pending
-from nabla.storage.changes import KEY
+from nabla.storage.catalog import Pending
 from nabla.storage.deltalog import Commit
 from nabla.storage.table import Snapshot, StoredTable
 
@@ -61,17 +57,3 @@ class PreparedTable(StoredTable):
 
     def is_made(self, version: int) -> bool:
         return version != self._version
-
-
-def discard(entry: Entry, folder_of: Mapping[str, str]) -> None:
-    """Delete the files of promises that will not be made; `folder_of` are the folders of the entry's parts."""
-    for name, part in entry.parts.items():
-        for path in _written(part):
-            with contextlib.suppress(FileNotFoundError):
-                locations.remove(os.path.join(folder_of[name], path))
-
-
-def _written(part: Part) -> Iterator[str]:
-    if part.pending is not None:
-        yield from (file.path for file in part.pending.adds)
-        yield from (file["path"] for file in part.pending.metadata.get(KEY, ()))

@@ -15,6 +15,7 @@ from nabla.storage.equality import same_rows
 from nabla.storage.files import DataFile
 from nabla.storage.rewrite import Writer, may_hold
 from nabla.storage.table import Snapshot
+from nabla.storage.uncommitted import in_thread
 
 _THREADS = 4
 _FALSE = pa.scalar(False, pa.bool_())
@@ -99,7 +100,7 @@ class _Comparison:
             return None if found is None else then(found)
 
         with ThreadPoolExecutor(_THREADS) as pool:
-            return [found for found in pool.map(part, self.snapshot.files) if found is not None]
+            return [found for found in pool.map(in_thread(part), self.snapshot.files) if found is not None]
 
     def outcome(self, parts: Sequence[_Part]) -> tuple[pa.Table, pa.Table, pa.Table]:
         """Deleted rows, inserted ones, and of these the ones that have no place in any file."""

@@ -31,7 +31,7 @@ POINTS = tuple(
         "files.written": (1, 3, 5),
         "refresh.computed": (1, 2, 3),
         "refresh.written": (1, 2, 3),
-        "proposal.ready": (1, 2),
+        "commit.ready": (1, 2),
         "lake.commit": (1, 2),
         "lake.committed": (1, 2),
         "roll.part": (1, 2, 3, 5),

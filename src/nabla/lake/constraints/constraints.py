@@ -8,9 +8,8 @@ committed, at the cost of the change. Keys, foreign keys and sizes are queries l
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from nabla.algebra.expressions import quote
@@ -22,7 +21,7 @@ from nabla.lake.constraints.violations import Violated, Violation, violation_of
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.sources import current_source
 from nabla.lake.objects.view import View, load_view
-from nabla.lake.refresh.build import build
+from nabla.lake.refresh.create import Built, build_views, create
 from nabla.lake.refresh.verify import recomputed
 from nabla.lake.reports import Checked, CheckReport, ViewReport
 from nabla.lake.write.new_table import new_table
@@ -59,45 +58,63 @@ def same_size(one: str, other: str) -> str:
     )
 
 
-def create(context: LakeContext, name: str, query: Query, on_violation: str) -> ViewReport:
-    state = context.log.state()
-    context.spark.show_names()
-    context.names(state).check_new(name)
-    entries, report = _made(context, name, _asked(query), on_violation, state)
-    sources = entries[name].facts["sources"]
-    context.log.commit(entries, state, "create constraint", {name: report.brief()}, lambda _: sources)
-    return report
+def create_constraint(context: LakeContext, name: str, query: Query, on_violation: str) -> ViewReport:
+    """Define a constraint, build the view of its violations, which has to be empty, and commit it."""
+    constraint = ConstraintDefinition(name, query, on_violation)
+    return create(context, context.log.state(), "create constraint", [constraint])[name]
 
 
-def enforced(context: LakeContext, entry: Entry, on_violation: str, state: LakeState) -> dict[str, Entry]:
-    """A new table with the constraints that its key and foreign keys are."""
-    entries = {entry.name: entry}
-    for name, query in declared(entry).items():
-        now = replace(state, entries=state.changed(entries))
-        context.names(now).check_new(name)
-        context.spark.show_names(now)
-        made, _ = _made(context, name, query, on_violation, now)
-        entries |= made
-    return entries
+@dataclass(frozen=True)
+class ConstraintDefinition:
+    """A constraint over the tables and views that there are when it is built, and what happens when it is violated."""
+
+    name: str
+    query: Query
+    on_violation: str
+
+    def build(self, context: LakeContext, state: LakeState) -> Built:
+        check_action(self.on_violation)
+        context.names(state).check_new(self.name)
+        view = self._define(context, state)
+        built = build_views(context, [view], state, f'constraint "{self.name}"')
+        found = built.reports[self.name].inserted
+        if found and self.on_violation != "warn":
+            stored = context.log.snapshot(built.entries[self.name].parts["data"])
+            remedy = 'The constraint was not made. Repair the rows first, or pass on_violation="warn".'
+            raise Violated([violation_of(self.name, "reject", view.outputs, stored, found)], remedy=remedy)
+        if self.on_violation != "quarantine":
+            return built
+        return replace(built, entries={**built.entries, **_new_quarantines(context, view, state)})
+
+    def _define(self, context: LakeContext, state: LakeState) -> View:
+        context.spark.show_names(state)
+        query = self.query if isinstance(self.query, str | DataFrame) else self.query()
+        defined = define(context.spark.session, query, list(state.entries), self.name)
+        notes = tuple(str(note) for note in defined.notes)
+        view = View.of(self.name, defined.plan, defined.outputs, defined.sql, notes)
+        view = replace(view, on_violation=self.on_violation, functions=defined.functions)
+        context.names(state).check_view(view)
+        _refuse_unsteady(view)
+        return view
 
 
-def declared(entry: Entry) -> Mapping[str, str]:
-    """The constraints that a table's key and foreign keys stand for, by name."""
-    table, foreign = entry.name, entry.definition["foreign_keys"] or {}
-    own = {f"{table}_key": key(table, *entry.definition["key"])} if entry.definition["key"] else {}
-    return own | {f"{table}_{column}_fk": foreign_key(table, column, target) for column, target in foreign.items()}
+def declared_constraints(table: str, keys: Sequence[str], foreign_keys: Mapping[str, str]) -> Mapping[str, str]:
+    """The queries of the constraints that a table's key and foreign keys stand for, by name."""
+    own = {f"{table}_key": key(table, *keys)} if keys else {}
+    return own | {f"{table}_{column}_fk": foreign_key(table, column, to) for column, to in foreign_keys.items()}
 
 
-def check(context: LakeContext, names: Sequence[str]) -> CheckReport:
+def check_constraints(context: LakeContext, names: Sequence[str]) -> CheckReport:
     """Every constraint, or the given ones, evaluated from scratch on the lake as it is."""
     state = context.log.state()
     wanted = [context.names(state).entry(n, "constraint") for n in names] or [
         e for e in state.entries.values() if e.kind == "constraint"
     ]
-    return CheckReport({entry.name: _checked(context, entry, state) for entry in wanted})
+    return CheckReport({entry.name: _check(context, entry, state) for entry in wanted})
 
 
 def check_action(action: str) -> str:
+    """Refuse an action that there is not."""
     if action not in ACTIONS:
         raise NablaError(
             "NABLA_ON_VIOLATION",
@@ -108,34 +125,8 @@ def check_action(action: str) -> str:
     return action
 
 
-def _asked(query: Query) -> str | DataFrame:
-    return query if isinstance(query, str | DataFrame) else query()
-
-
-def _made(
-    context: LakeContext, name: str, query: str | DataFrame, action: str, state: LakeState
-) -> tuple[dict[str, Entry], ViewReport]:
-    """The entries of a constraint, built on a state that satisfies it."""
-    check_action(action)
-    defined = define(context.spark.session, query, list(state.entries), name)
-    notes = tuple(str(note) for note in defined.notes)
-    view = View.of(name, defined.plan, defined.outputs, defined.sql, notes)
-    view = replace(view, on_violation=action, functions=defined.functions)
-    context.names(state).check_view(view, None)
-    _refuse_unsteady(view)
-    try:
-        entry, report = build(context, {name: view}, state)[name]
-    except PySparkException as error:
-        raise context.translate(error, f'constraint "{name}"') from None
-    if report.inserted and action != "warn":
-        found = violation_of(name, "reject", view.outputs, context.log.snapshot(entry.parts["data"]), report.inserted)
-        remedy = 'The constraint was not made. Repair the rows first, or pass on_violation="warn".'
-        raise Violated([found], remedy=remedy)
-    return {name: entry, **(_quarantines(context, view, state) if action == "quarantine" else {})}, report
-
-
 def _refuse_unsteady(view: View) -> None:
-    """What may be violated by waiting, or by looking again, is nobody's change."""
+    """A constraint must not use the clock or rand(): nobody's transaction could be blamed for the violation."""
     unsteady = next((o for o in view.obstacles if o.code in _UNSTEADY), None)
     if unsteady is not None or view.clock:
         raise NablaError(
@@ -146,7 +137,7 @@ def _refuse_unsteady(view: View) -> None:
         )
 
 
-def _quarantines(context: LakeContext, view: View, state: LakeState) -> dict[str, Entry]:
+def _new_quarantines(context: LakeContext, view: View, state: LakeState) -> dict[str, Entry]:
     """A table for the rows that are set aside, for each table that the constraint reads."""
     made = {}
     for source in view.sources:
@@ -163,7 +154,7 @@ def _quarantines(context: LakeContext, view: View, state: LakeState) -> dict[str
     return made
 
 
-def _checked(context: LakeContext, entry: Entry, state: LakeState) -> Checked:
+def _check(context: LakeContext, entry: Entry, state: LakeState) -> Checked:
     view = load_view(entry.name, entry.definition)
     now = {name: current_source(context.log, name, state).new for name in entry.facts["sources"]}
     with recomputed(context, view, replace(entry, facts={**entry.facts, "sources": now}), state) as frame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
@@ -14,14 +14,12 @@ from nabla.engine import types
 from nabla.engine.apply import repeated, split
 from nabla.lake.constraints.violations import Violated, Violation
 from nabla.lake.objects.view import load_view
-from nabla.lake.write.commit import Proposal
+from nabla.lake.write.commit import Commit
+from nabla.lake.write.table_change import TableChange
+from nabla.lake.write.table_changes import TableChanges
 from nabla.storage import bags
 from nabla.storage.catalog import LakeState
 from nabla.storage.names import safe
-
-if TYPE_CHECKING:
-    from nabla.lake.write.table_change import TableChange
-    from nabla.lake.write.transaction import Transaction
 
 MARKS = ("_constraint", "_change", "_time")
 """The columns of a quarantine beside those of its table: which constraint, insert or delete, and when."""
@@ -38,21 +36,21 @@ def shape_of(table: StructType) -> StructType:
     return StructType([*plain, *marks, StructField(MARKS[2], TimestampType())])
 
 
-def concerned(state: LakeState) -> set[str]:
+def quarantined_tables(state: LakeState) -> set[str]:
     """The tables whose changes a constraint may set aside."""
     quarantining = (e for e in state.entries.values() if e.definition.get("on_violation") == "quarantine")
     return {source for entry in quarantining for source in entry.facts["sources"]}
 
 
-def hold_back(transaction: Transaction, proposal: Proposal) -> bool:
+def hold_back(changes: TableChanges, commit: Commit) -> bool:
     """Take the rows that violate a quarantining constraint out of the changes; whether there were any.
 
     Where no changed row can be told to be the cause, the constraint refuses the transaction.
     """
-    violations = [v for v in proposal.violations() if v.action == "quarantine"]
+    violations = [v for v in commit.violations() if v.action == "quarantine"]
     for violation in violations:
-        plan = load_view(violation.constraint, proposal.state.entries[violation.constraint].definition).plan
-        if not sum([_set_aside(transaction, violation, found) for found in attributions(plan)]):
+        plan = load_view(violation.constraint, commit.state.entries[violation.constraint].definition).plan
+        if not sum([_set_aside(changes, violation, found) for found in attributions(plan)]):
             raise Violated(
                 [violation],
                 remedy="Nothing was written: the violating rows do not tell which changed rows to set aside. "
@@ -61,8 +59,9 @@ def hold_back(transaction: Transaction, proposal: Proposal) -> bool:
     return bool(violations)
 
 
-def _set_aside(transaction: Transaction, violation: Violation, found: Attribution) -> int:
-    change = transaction._changes.get(found.table)
+def _set_aside(changes: TableChanges, violation: Violation, found: Attribution) -> int:
+    """Move the changed rows that cause a violation from the change of their table to its quarantine; how many there were."""
+    change = changes.find(found.table)
     if change is None or not change.changed:
         return 0
     net = change.net()
@@ -76,7 +75,7 @@ def _set_aside(transaction: Transaction, violation: Violation, found: Attributio
         culprits = net.filter(_mask(row in keys for row in _tuples(net.select(key).columns)))
     if culprits.num_rows:
         change.pieces.append(bags.negated(culprits))
-        _add(transaction._change(name_of(change.name)), change, culprits, violation.constraint)
+        _add(changes.change(name_of(change.name)), change, culprits, violation.constraint)
     return int(culprits.num_rows)
 
 

@@ -1,4 +1,4 @@
-"""What may be called what: names, columns, keys and definitions, checked before anything is written."""
+"""Names in a lake: objects are found by them, and new names, columns and keys are checked before anything is written."""
 
 from __future__ import annotations
 
@@ -33,18 +33,19 @@ def columns_of(entry: Entry) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Names:
-    """What a lake holds, by name. Names are found whatever their case."""
+    """The names of one state of a lake: finds objects by name, whatever its case, and checks new names and definitions."""
 
     state: LakeState
     path: str
 
     def find(self, name: str) -> Entry | None:
+        """The object of this name, if there is one."""
         if name in self.state.entries:
             return self.state.entries[name]
         return next((e for n, e in self.state.entries.items() if n.casefold() == name.casefold()), None)
 
     def entry(self, name: str, *kinds: str) -> Entry:
-        """What has this name, and is of one of these kinds, if any are given."""
+        """The object of this name, which has to be of one of these kinds, if any are given."""
         entry = self.find(name)
         if entry is None or (kinds and entry.kind not in kinds):
             there = [n for n, e in self.state.entries.items() if not kinds or e.kind in kinds]
@@ -57,6 +58,7 @@ class Names:
         return entry
 
     def check_new(self, name: str) -> None:
+        """Refuse a name that is no identifier, or that is taken."""
         if not _NAME.fullmatch(name):
             raise NablaError(
                 "NABLA_NAME", f"{name!r} cannot be a name", place="name", remedy="Use letters, digits and underscores."
@@ -71,6 +73,7 @@ class Names:
             )
 
     def exists(self, existing: Entry, view: View) -> NablaError:
+        """The error for a view whose name is taken."""
         same = existing.kind == "view" and existing.definition["plan"] == view.to_json()["plan"]
         if existing.kind == "view" and not same:
             return NablaError(
@@ -86,13 +89,15 @@ class Names:
             remedy="Choose another name, drop it first, or pass rebuild=True to build it anew.",
         )
 
-    def check_view(self, view: View, existing: Entry | None) -> None:
+    def check_view(self, view: View) -> None:
+        """Refuse columns that cannot be stored."""
         check_columns(view.outputs, f'view "{view.name}"')
         types.check_storable(
             StructType([types.field_like(f, f.name) for f in view.schema.fields]), f'view "{view.name}"'
         )
-        if existing is None:
-            return
+
+    def check_replacement(self, view: View, existing: Entry) -> None:
+        """Refuse a view that takes the place of something else than a view, or that would read itself."""
         if existing.kind != "view":
             raise self.exists(existing, view)
         upstream: set[str] = set()
@@ -112,7 +117,10 @@ class Names:
                 remedy="Read the tables it is made from instead.",
             )
 
-    def foreign_keys(self, foreign_keys: Mapping[str, str] | None, shape: StructType, what: str) -> dict[str, str]:
+    def check_foreign_keys(
+        self, foreign_keys: Mapping[str, str] | None, shape: StructType, what: str
+    ) -> dict[str, str]:
+        """The declared foreign keys of a table, which have to name columns that there are."""
         for column, target in (foreign_keys or {}).items():
             table, _, field = target.partition(".")
             entry = self.find(table)
@@ -165,7 +173,7 @@ class Names:
 
 
 def shape_of(schema: str | StructType | None, data: intake.Data, what: str, spark: SparkSession) -> StructType:
-    """`spark` is not used, but a session must be there: it is what parses types."""
+    """The schema of a new table: as given, or that of its data. Spark parses types, so a session must be there."""
     if isinstance(schema, str):
         return types.parse(schema)
     if isinstance(schema, StructType):
@@ -178,6 +186,7 @@ def shape_of(schema: str | StructType | None, data: intake.Data, what: str, spar
 
 
 def check_columns(names: Sequence[str], what: str) -> None:
+    """Refuse columns that Delta or a change feed could not tell apart."""
     seen: set[str] = set()
     for name in names:
         if name.casefold() in seen:
@@ -198,6 +207,7 @@ def check_columns(names: Sequence[str], what: str) -> None:
 
 
 def key_of(key: str | Sequence[str] | None, shape: StructType, what: str) -> list[str]:
+    """The columns of a declared key, which have to be columns of the table."""
     keys = [key] if isinstance(key, str) else list(key or ())
     for column in keys:
         if column not in shape.names:

@@ -26,6 +26,7 @@ from nabla.planner.facts import SourceFacts, ViewFacts
 from nabla.storage import faults, files
 from nabla.storage.catalog import Entry, LakeState, Part
 from nabla.storage.table import StoredTable
+from nabla.storage.uncommitted import in_thread
 
 LOST = -1
 """The version of a source that was built again: whoever reads it must be recomputed."""
@@ -72,9 +73,9 @@ def build(context: LakeContext, views: Mapping[str, View], state: LakeState) -> 
     return made
 
 
-def outdated(state: LakeState, rebuilt: Collection[str]) -> dict[str, Entry | None]:
-    """The views that read others which are built again: the versions that they reflect are no more."""
-    found: dict[str, Entry | None] = {}
+def outdate_readers(state: LakeState, rebuilt: Collection[str]) -> dict[str, Entry]:
+    """The entries of views that read others which are built again: the versions that they reflect are no more."""
+    found: dict[str, Entry] = {}
     for name, entry in state.entries.items():
         sources = entry.facts.get("sources", {})
         if name not in rebuilt and not sources.keys().isdisjoint(rebuilt):
@@ -99,7 +100,7 @@ def _new_parts(context: LakeContext, view: View, result: Result) -> dict[str, Pa
     wanted = {"data": (view.name, result.whole), "feed": (f"{view.name}_feed", Rows(feed_schema(view.schema)))}
     wanted |= {s.table: (f"{view.name}_state", result.states[s.table]) for s in view.staged.stages}
     with ThreadPoolExecutor(len(wanted)) as pool:
-        made = {part: pool.submit(_new_part, context, name, rows) for part, (name, rows) in wanted.items()}
+        made = {part: pool.submit(in_thread(_new_part), context, name, rows) for part, (name, rows) in wanted.items()}
     return {part: running.result() for part, running in made.items()}
 
 

@@ -17,7 +17,7 @@ from nabla.lake.objects.sources import make_source
 from nabla.lake.objects.view import load_view
 from nabla.lake.refresh.maintain import Maintenance
 from nabla.lake.reports import RefreshReport, ViewReport
-from nabla.lake.write.commit import Proposal, at_once, retried
+from nabla.lake.write.commit import Commit, moves_at_once, retry
 from nabla.planner.steps import Mode
 from nabla.storage.catalog import Entry, LakeState
 
@@ -117,36 +117,32 @@ class Refresh:
         moves with its sources may be further than that."""
         if source in self.pinned:
             return self.pinned[source]
-        pinned = self.started.entries[source].kind == "table" and not at_once(entry)
+        pinned = self.started.entries[source].kind == "table" and not moves_at_once(entry)
         return (self.started if pinned else state).entries[source].parts["data"].version
 
     def _job(self, job: Job) -> list[ViewReport]:
-        return retried(lambda: self._attempt(job), RETRIES)
+        return retry(lambda: self._attempt(job), RETRIES)
 
     def _attempt(self, job: Job) -> list[ViewReport]:
         begun = time.perf_counter()
         state = self.log.state()
-        proposal = Proposal(self.context, state, self.maintenance)
         reports: dict[str, ViewReport] = {}
-        for names in job:
-            now = proposal.state
-            entry = now.entries[names[0]]
-            view = load_view(names[0], entry.definition)
-            if waiting := sorted(self.held.intersection(view.sources)):
-                proposal.discard()
-                return self._hold(job, state, f"waits for {', '.join(waiting)}, which is held back")
-            sources = {s: self.source(s, entry, now) for s in view.sources}
-            moved = self.maintenance.bring(names, now, sources, self.mode)
-            proposal.put(moved.entries, moved.info)
-            reports |= moved.reports
-        if proposal.changes:
-            proposal.follow()
-            try:
-                proposal.check()
-            except Violated as violated:
-                proposal.discard()
-                return self._hold(job, state, violated.message, violated)
-            proposal.commit("refresh")
+        with Commit(self.context, state, self.maintenance) as commit:
+            for names in job:
+                now = commit.state
+                entry = now.entries[names[0]]
+                view = load_view(names[0], entry.definition)
+                if waiting := sorted(self.held.intersection(view.sources)):
+                    return self._hold(job, state, f"waits for {', '.join(waiting)}, which is held back")
+                sources = {s: self.source(s, entry, now) for s in view.sources}
+                reports |= commit.maintain(names, sources, self.mode)
+            if commit.changes:
+                commit.follow()
+                try:
+                    commit.check()
+                except Violated as violated:
+                    return self._hold(job, state, violated.message, violated)
+                commit.publish("refresh")
         seconds = round(time.perf_counter() - begun, 4)
         return [replace(report, seconds=seconds) for report in reports.values()]
 

@@ -32,17 +32,16 @@ from nabla.lake.context import LakeContext
 from nabla.lake.objects.names import columns_of
 from nabla.lake.objects.sources import current_source, make_source
 from nabla.lake.objects.view import View, load_view
-from nabla.lake.refresh.build import build, outdated
-from nabla.lake.refresh.maintain import Maintenance
-from nabla.lake.reports import RefreshReport, ViewReport
-from nabla.lake.write.commit import Proposal
+from nabla.lake.refresh.create import ViewDefinition, create
+from nabla.lake.reports import RefreshReport
+from nabla.lake.write.commit import Commit
 from nabla.planner.choose import LARGE_CHANGE
 from nabla.planner.steps import Plan, Size
 from nabla.storage.catalog import Entry, LakeState
 
 
 def create_rules(context: LakeContext, name: str, text: str, rebuild: bool = False) -> RefreshReport:
-    """Reads a program over the lake's tables and views, and builds a view for each of its predicates: all, or none."""
+    """Read a program over the lake's tables and views, and build a view for each of its predicates: all, or none."""
     state = context.log.state()
     known = programs(state).get(name)
     before = set(known.program.stored) if known else set()
@@ -56,23 +55,8 @@ def create_rules(context: LakeContext, name: str, text: str, rebuild: bool = Fal
     for predicate in program.stored:
         context.names(given).check_new(predicate)
     _refuse_use(state, name, before - set(program.stored), besides=before)
-    now = given
-    reports: dict[str, ViewReport] = {}
-    try:
-        for unit in _units(program):
-            built = build(context, {p: _view(rules, p) for p in unit}, now)
-            now = replace(now, entries=now.changed({p: entry for p, (entry, _) in built.items()}))
-            reports |= {p: report for p, (_, report) in built.items()}
-    except PySparkException as error:
-        raise context.translate(error, f'rules "{name}"') from None
-    with Maintenance(context) as maintenance:
-        proposal = Proposal(context, state, maintenance)
-        proposal.outdate({**dict.fromkeys(before), **outdated(given, before)})
-        proposal.put({p: now.entries[p] for p in reports}, {p: report.brief() for p, report in reports.items()})
-        proposal.follow()
-        proposal.check()
-        proposal.commit("create rules", reads=program.tables.keys())
-    return RefreshReport(reports)
+    units = [ViewDefinition(tuple(_view(rules, p) for p in unit), f'rules "{name}"') for unit in _units(program)]
+    return RefreshReport(create(context, state, "create rules", units, replaced=before))
 
 
 def _exists(context: LakeContext, known: StoredRules, program: Program) -> NablaError:
@@ -118,7 +102,9 @@ def drop_rules(context: LakeContext, name: str) -> None:
     state = context.log.state()
     own = set(find(context, name, state).program.stored)
     _refuse_use(state, name, own, besides=own)
-    context.log.commit(dict.fromkeys(own), state, "drop rules")
+    with Commit(context, state) as commit:
+        commit.drop(own)
+        commit.publish("drop rules")
 
 
 def _refuse_use(state: LakeState, name: str, predicates: Set[str], besides: Set[str]) -> None:

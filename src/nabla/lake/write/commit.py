@@ -1,14 +1,15 @@
-"""What a commit would make of the lake, before it is made: tables, and all that must move together with them.
+"""One commit of the lake: the objects that it changes, and all that must move together with them.
 
 Everything is written first, as files that nobody knows of. Constraints and immediate views are maintained over the old
-versions and these files, by the same plans as in any refresh. Then one commit of the lake's log makes all of it true, or
-the files are dropped.
+versions and these files, by the same plans as in any refresh. Then one commit of the lake's log publishes all of it; if
+anything fails before that, the files are deleted.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -16,44 +17,74 @@ from nabla.engine.relations import Source
 from nabla.errors import Conflict
 from nabla.lake.constraints.violations import Violated, Violation, violation_of
 from nabla.lake.context import LakeContext
-from nabla.lake.objects.graph import sources_of, units
+from nabla.lake.objects.graph import Unit, sources_of, units
 from nabla.lake.objects.sources import make_source
 from nabla.lake.objects.view import load_view
-from nabla.lake.refresh.maintain import Maintenance, Moved
-from nabla.storage import faults, pending_table
+from nabla.lake.refresh.maintain import Maintenance
+from nabla.lake.reports import ViewReport
+from nabla.planner.steps import Mode
+from nabla.storage import faults
 from nabla.storage.catalog import Entry, LakeState
+from nabla.storage.lakelog import new_transaction
+from nabla.storage.uncommitted import Uncommitted
 
 _LOG = logging.getLogger("nabla")
 
-Wanted = Callable[[Entry], bool]
 T = TypeVar("T")
 
 
-def retried(attempt: Callable[[], T], times: int, again: Callable[[], None] = lambda: None) -> T:
-    """What an attempt gives. Where somebody else committed first it is made again, after `again`, so many times in all."""
+def retry(attempt: Callable[[], T], times: int, prepare: Callable[[], None] = lambda: None) -> T:
+    """The result of an attempt. After a Conflict it is made again, `times` times in all, and `prepare` is called before."""
     for _ in range(times - 1):
         try:
             return attempt()
         except Conflict:
-            again()
+            prepare()
     return attempt()
 
 
-def at_once(entry: Entry) -> bool:
-    """Whether something moves in the same commit as what it reads: constraints and immediate views do."""
+def moves_at_once(entry: Entry) -> bool:
+    """Whether an object moves in the same commit as its sources: constraints and immediate views do."""
     return entry.kind == "constraint" or (entry.kind == "view" and entry.definition.get("maintain") == "immediate")
 
 
-class Proposal:
-    """Changes of the lake's entries on top of the state `base`."""
+class Commit:
+    """Changes of the lake's objects on top of the state `base`; `info` is what the history will say of each.
 
-    def __init__(self, context: LakeContext, base: LakeState, maintenance: Maintenance) -> None:
+    Use it as a context. Whoever leaves it without having published, for whatever reason, leaves no file behind. Commits of
+    one refresh share a `maintenance`; any other has its own.
+    """
+
+    def __init__(self, context: LakeContext, base: LakeState, maintenance: Maintenance | None = None) -> None:
         self._context = context
         self._base = base
-        self._maintenance = maintenance
+        self._shared = maintenance is not None
+        self._maintenance = maintenance or Maintenance(context)
+        self._uncommitted = Uncommitted()
+        self._transaction = ""
+        self._published = False
         self._settled: set[str] = set()
         self.changes: dict[str, Entry | None] = {}
         self.info: dict[str, Mapping[str, Any]] = {}
+
+    def __enter__(self) -> Commit:
+        self._uncommitted.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._uncommitted.__exit__()
+        try:
+            with suppress(Exception):  # an error here must not hide the one that led here; the files are vacuumed later
+                if not self._is_published():
+                    self._uncommitted.discard()
+        finally:
+            if not self._shared:
+                self._maintenance.__exit__()
+
+    def _is_published(self) -> bool:
+        """After an interrupt nobody knows whether the log was written, so the log is asked."""
+        tried = bool(self._transaction)
+        return tried and (self._published or self._context.log.has(self._transaction, self._base.version))
 
     @property
     def state(self) -> LakeState:
@@ -62,7 +93,7 @@ class Proposal:
 
     @property
     def moved(self) -> set[str]:
-        """What would have another content."""
+        """The objects whose content would be another one."""
         return {name for name, entry in self.changes.items() if entry is not None and self._differs(entry)}
 
     def _differs(self, entry: Entry) -> bool:
@@ -71,42 +102,49 @@ class Proposal:
         return before is None or (before.parts["data"].path, before.parts["data"].version) != (new.path, new.version)
 
     def put(self, entries: Mapping[str, Entry], info: Mapping[str, Mapping[str, Any]]) -> None:
-        """Entries as they are to be."""
+        """Objects as they are to be."""
         self.changes |= entries
         self.info |= info
         self._settled |= entries.keys()
 
-    def outdate(self, entries: Mapping[str, Entry | None]) -> None:
-        """Entries that go, or whose sources were built again."""
+    def drop(self, names: Iterable[str]) -> None:
+        """Objects that go, unless they are put again."""
+        self.changes |= dict.fromkeys(names)
+
+    def outdate(self, entries: Mapping[str, Entry]) -> None:
+        """Objects that stay, but whose sources are built again: those that move at once still have to follow."""
         self.changes |= entries
 
-    def follow(self, wanted: Wanted = at_once) -> None:
-        """Bring all that is wanted and reads something that moved to where that would be, sources first."""
+    def follow(self, wanted: Callable[[Entry], bool] = moves_at_once) -> None:
+        """Maintain the wanted views and constraints that read something that this commit moves, sources first."""
         state = self.state
         for names in units((n for n, e in state.entries.items() if wanted(e)), state):
             first = self.state.entries[names[0]]
             if wanted(first) and names[0] not in self._settled and not self.moved.isdisjoint(sources_of(first)):
-                moved = self._brought(names)
-                self.put(moved.entries, moved.info)
+                self.maintain(names, self._sources(first))
 
-    def _brought(self, names: tuple[str, ...]) -> Moved:
-        state = self.state
-        entry = state.entries[names[0]]
-        sources = {name: self._source(name, entry, state) for name in load_view(names[0], entry.definition).sources}
-        return self._maintenance.bring(names, state, sources, "incremental")
+    def maintain(
+        self, names: Unit, sources: Mapping[str, Source], mode: Mode = "incremental"
+    ) -> Mapping[str, ViewReport]:
+        """Bring views that are computed together to the versions of their sources, as this commit leaves these."""
+        done = self._maintenance.bring(names, self.state, sources, mode)
+        self.put(done.entries, done.info)
+        return done.reports
 
-    def _source(self, name: str, entry: Entry, state: LakeState) -> Source:
-        """What others write does not become visible by a commit of the lake: a registered table stays where it was."""
-        reflected, source = entry.facts["sources"][name], state.entries[name]
-        new = reflected if source.kind == "registered" else source.parts["data"].version
-        return make_source(self._context.log, name, state, reflected, new)
+    def _sources(self, entry: Entry) -> dict[str, Source]:
+        """What a view reads, between the versions that it reflects and those of this commit. A registered table stays where
+        it was: what others write does not become visible by a commit of the lake."""
+        state, found = self.state, {}
+        for name in load_view(entry.name, entry.definition).sources:
+            reflected, source = entry.facts["sources"][name], state.entries[name]
+            new = reflected if source.kind == "registered" else source.parts["data"].version
+            found[name] = make_source(self._context.log, name, state, reflected, new)
+        return found
 
     def violations(self) -> tuple[Violation, ...]:
-        """What the constraints that would move find, if anything."""
-        state = self.state
-        changed = (state.entries[name] for name in self.changes if name in state.entries)
-        found = (self._violation(entry) for entry in changed if entry.kind == "constraint" and entry.facts["rows"])
-        return tuple(found)
+        """What the constraints that this commit moves find, if anything. A new one was checked when it was built."""
+        moved = (entry for name, entry in self.changes.items() if name in self._base.entries)
+        return tuple(self._violation(e) for e in moved if e and e.kind == "constraint" and e.facts["rows"])
 
     def _violation(self, entry: Entry) -> Violation:
         names, action = tuple(entry.definition["outputs"]), entry.definition["on_violation"]
@@ -114,7 +152,7 @@ class Proposal:
         return violation_of(entry.name, action, names, self._context.log.snapshot(entry.parts["data"]), new)
 
     def check(self) -> None:
-        """Raises Violated where a constraint is in the way; one that only warns is logged."""
+        """Raise Violated where a constraint would not hold; one that only warns is logged."""
         found = self.violations()
         if refused := tuple(v for v in found if v.action != "warn"):
             raise Violated(refused)
@@ -122,20 +160,16 @@ class Proposal:
             if violation.new:
                 _LOG.warning("%s", violation)
 
-    def commit(self, operation: str, reads: Collection[str] = ()) -> LakeState:
-        """Make it true, unless what it was computed from has changed, or something new would have to follow."""
-        faults.point("proposal.ready")
+    def publish(self, operation: str, reads: Collection[str] = ()) -> None:
+        """Make it visible in one step. Conflict where an object that it was computed from, those in `reads` included, has
+        changed since, or where there is a new one that would have to follow."""
+        faults.point("commit.ready")
         moved = self.moved
 
         def involved(state: LakeState) -> set[str]:
-            following = [e for e in state.entries.values() if at_once(e) and not moved.isdisjoint(sources_of(e))]
+            following = [e for e in state.entries.values() if moves_at_once(e) and not moved.isdisjoint(sources_of(e))]
             return {*reads, *(e.name for e in following), *(s for e in following for s in sources_of(e))}
 
-        return self._context.log.commit(self.changes, self._base, operation, self.info, involved)
-
-    def discard(self) -> None:
-        """Drop the files of what will not be committed."""
-        log = self._context.log
-        for entry in self.changes.values():
-            if entry is not None:
-                pending_table.discard(entry, {name: log.folder(part) for name, part in entry.parts.items()})
+        self._transaction = new_transaction()
+        self._context.log.commit(self.changes, self._base, operation, self.info, involved, self._transaction)
+        self._published = True

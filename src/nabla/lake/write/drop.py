@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nabla.lake.context import LakeContext
+from nabla.lake.write.commit import Commit
 
 
 def drop(context: LakeContext, name: str, *kinds: str) -> None:
@@ -11,4 +12,6 @@ def drop(context: LakeContext, name: str, *kinds: str) -> None:
     names = context.names(state)
     entry = names.droppable(name, kinds)
     own = names.auxiliary_to(entry.name)
-    context.log.commit(dict.fromkeys([entry.name, *own]), state, f"drop {entry.kind}")
+    with Commit(context, state) as commit:
+        commit.drop([entry.name, *own])
+        commit.publish(f"drop {entry.kind}")

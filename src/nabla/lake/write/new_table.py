@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -10,7 +11,7 @@ from pyspark.sql.types import StructType
 from nabla.engine import intake, types
 from nabla.lake.context import LakeContext
 from nabla.lake.write.nested_checks import check_written
-from nabla.storage import files
+from nabla.storage import files, locations
 from nabla.storage.catalog import Entry, Part
 from nabla.storage.files import DataFile
 from nabla.storage.names import safe
@@ -18,7 +19,7 @@ from nabla.storage.table import StoredTable
 
 
 def new_table(
-    context: LakeContext, name: str, shape: StructType, data: intake.Data, definition: dict[str, Any]
+    context: LakeContext, name: str, shape: StructType, data: intake.Data, definition: Mapping[str, Any]
 ) -> Entry:
     """A table with its first rows, written and ready to be committed."""
     stored = types.stored(shape, safe(shape.names))
@@ -36,8 +37,11 @@ def _written(
         return ()
     if isinstance(data, DataFrame):
         staging = context.log.new_staging()
-        intake.fitting_frame(data, shape, name).toDF(*stored.names).write.parquet(staging)
-        if nested:
-            check_written(staging, shape, name)
-        return files.adopt(staging, folder)
+        try:
+            intake.fitting_frame(data, shape, name).toDF(*stored.names).write.parquet(staging)
+            if nested:
+                check_written(staging, shape, name)
+            return files.adopt(staging, folder)
+        finally:
+            locations.remove_folder(staging)
     return files.write(folder, types.conform(intake.arrow_rows(data, shape, name), stored))

@@ -1,11 +1,11 @@
-"""What would be: the change that a transaction would make, and views as a refresh would leave them. Commits nothing."""
+"""Previews: the change that a transaction would make, and views as a refresh would leave them. Nothing is committed."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql import DataFrame
 
@@ -18,16 +18,13 @@ from nabla.lake.objects.graph import derived, units
 from nabla.lake.objects.names import columns_of
 from nabla.lake.objects.sources import make_source
 from nabla.lake.objects.view import load_view
-from nabla.lake.refresh.maintain import Maintenance
 from nabla.lake.refresh.refresh import Refresh
 from nabla.lake.refresh.subscriptions import ViewChange
-from nabla.lake.write.commit import Proposal
+from nabla.lake.write.commit import Commit
+from nabla.lake.write.transaction import Transaction
 from nabla.storage import locations
 from nabla.storage.catalog import Entry, LakeState, Part
 from nabla.storage.table import Snapshot
-
-if TYPE_CHECKING:
-    from nabla.lake.write.transaction import Transaction
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,20 +53,17 @@ class Preview:
 
 
 def preview(context: LakeContext, transaction: Transaction) -> Preview:
-    """Let everything follow a transaction that is not committed, and look."""
-    transaction._check_open()
-    transaction._take_over_all()
-    state = transaction._state
-    with Maintenance(context) as maintenance:
-        proposal = transaction._proposed(maintenance)
-        try:
-            proposal.follow(derived)
-            found = {name: _change(context, state.entries[name], proposal.state) for name in sorted(proposal.moved)}
-            kinds = {name: state.entries[name].kind for name in found}
-            by_kind = {k: {n: c for n, c in found.items() if kinds[n] == k} for k in ("table", "view", "constraint")}
-            return Preview(by_kind["table"], by_kind["view"], by_kind["constraint"], proposal.violations())
-        finally:
-            proposal.discard()
+    """Let all views and constraints follow a transaction that is not committed, and collect their changes."""
+    changes = transaction.changes
+    changes.take_over_written()
+    state = changes.state
+    with Commit(context, state) as commit:  # which is never published
+        changes.put_into(commit)
+        commit.follow(derived)
+        found = {name: _change(context, state.entries[name], commit.state) for name in sorted(commit.moved)}
+        kinds = {name: state.entries[name].kind for name in found}
+        by_kind = {k: {n: c for n, c in found.items() if kinds[n] == k} for k in ("table", "view", "constraint")}
+        return Preview(by_kind["table"], by_kind["view"], by_kind["constraint"], commit.violations())
 
 
 def _change(context: LakeContext, before: Entry, state: LakeState) -> ViewChange:
@@ -80,26 +74,23 @@ def _change(context: LakeContext, before: Entry, state: LakeState) -> ViewChange
 
 
 def read_fresh(context: LakeContext, entry: Entry) -> DataFrame:
-    """A view as it would be after a refresh: the pending change is added on the fly, and kept for this reader alone."""
+    """A view as a refresh would leave it. The files of that version are kept for this reader alone."""
     refresh = Refresh(context, "auto")
-    with refresh.maintenance as maintenance:
-        proposal = Proposal(context, refresh.started, maintenance)
-        try:
-            for names in units([entry.name], refresh.started):
-                state = proposal.state
-                first = state.entries[names[0]]
-                view = load_view(names[0], first.definition)
-                sources = {s: refresh.source(s, first, state) for s in view.sources}
-                moved = maintenance.bring(names, state, sources, "auto")
-                proposal.put(moved.entries, moved.info)
-            snapshot = _kept(context, proposal.state.entries[entry.name].parts["data"])
-            return snapshot_frame(context.spark.home, snapshot, columns_of(entry))
-        finally:
-            proposal.discard()
+    with (
+        refresh.maintenance,
+        Commit(context, refresh.started, refresh.maintenance) as commit,
+    ):  # which is never published
+        for names in units([entry.name], refresh.started):
+            state = commit.state
+            first = state.entries[names[0]]
+            view = load_view(names[0], first.definition)
+            commit.maintain(names, {s: refresh.source(s, first, state) for s in view.sources}, "auto")
+        snapshot = _keep(context, commit.state.entries[entry.name].parts["data"])
+        return snapshot_frame(context.spark.home, snapshot, columns_of(entry))
 
 
-def _kept(context: LakeContext, part: Part) -> Snapshot:
-    """A proposed version whose new files are moved to where they live as long as the lake is open."""
+def _keep(context: LakeContext, part: Part) -> Snapshot:
+    """A version that is not committed, with its new files moved to where they live as long as the lake is open."""
     snapshot = context.log.snapshot(part)
     new = {file.path for file in part.pending.adds} if part.pending else set()
     home = context.spark.home.path()

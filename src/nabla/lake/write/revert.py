@@ -19,9 +19,8 @@ from nabla.engine.apply import feed_rows, split, total
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.graph import derived, sources_of
 from nabla.lake.objects.sources import make_source
-from nabla.lake.refresh.maintain import Maintenance
 from nabla.lake.reports import Reverted, RevertReport
-from nabla.lake.write.commit import Proposal, retried
+from nabla.lake.write.commit import Commit, retry
 from nabla.storage import bags, changes, files
 from nabla.storage.catalog import Entry, LakeState, Part
 
@@ -31,7 +30,7 @@ RETRIES = 5
 def revert(context: LakeContext, version: int) -> RevertReport:
     """Give everything the content back that it had at a version of the lake, in one commit."""
     try:
-        return retried(lambda: _attempt(context, version), RETRIES)
+        return retry(lambda: _attempt(context, version), RETRIES)
     finally:
         context.subscriptions.deliver()
 
@@ -39,16 +38,16 @@ def revert(context: LakeContext, version: int) -> RevertReport:
 def _attempt(context: LakeContext, version: int) -> RevertReport:
     then, now = context.log.state(version), context.log.state()
     way_back = _Return(context, now, then)
-    entries, reports = {}, {}
-    for name in way_back.names:
-        entries[name], reports[name] = way_back.entry(name)
-    with Maintenance(context) as maintenance:
-        proposal = Proposal(context, now, maintenance)
-        proposal.put(entries, {name: {"inserted": r.inserted, "deleted": r.deleted} for name, r in reports.items()})
-        proposal.follow()  # what was made since then
-        proposal.check()
-        if proposal.changes:
-            proposal.commit("revert")
+    reports = {}
+    with Commit(context, now) as commit:
+        for name in way_back.names:
+            entry, report = way_back.entry(name)
+            commit.put({name: entry}, {name: {"inserted": report.inserted, "deleted": report.deleted}})
+            reports[name] = report
+        commit.follow()  # views and constraints that were made since then
+        commit.check()
+        if commit.changes:
+            commit.publish("revert")
     return RevertReport(reports)
 
 

@@ -12,16 +12,18 @@ from nabla.engine import intake, types
 from nabla.engine.results import Replacement
 from nabla.errors import NablaError
 from nabla.lake.write import nested_tables as nests
-from nabla.storage import bags
+from nabla.storage import bags, files
 from nabla.storage.bags import N
 from nabla.storage.catalog import Entry
+from nabla.storage.replace import compare_rows
 from nabla.storage.table import Snapshot
 
 
 @dataclass
 class TableChange:
-    """The net change of one table so far: signed rows, files that Spark wrote, or rows by key. `visible` is the schema that
-    users see, `snapshot` what the table holds."""
+    """The net change of one table so far: signed rows (`pieces`), folders of files that Spark wrote (`written`), or rows by
+    key (`replacement`). `visible` is the schema that users see, `snapshot` the table before the change, and `needed` are rows
+    that must have been there."""
 
     name: str
     entry: Entry
@@ -51,10 +53,22 @@ class TableChange:
         return intake.arrow_rows(data, self.visible, self.name)
 
     def add(self, rows: pa.Table, sign: int) -> None:
+        """Insert (sign 1) or delete (sign -1) rows."""
         counted = bags.counted(rows.rename_columns(self.stored.names))
         self.pieces.append(counted if sign > 0 else bags.negated(counted))
 
+    def take_over_written(self) -> None:
+        """Read the rows that Spark wrote: an operation after theirs may concern them."""
+        for path in self.written:
+            self.pieces.append(bags.counted(types.conform(files.read_folder(path), self.stored)))
+        self.written = []
+        if self.replacement is not None:
+            new, self.replacement = self.replacement, None
+            deleted, inserted = compare_rows(self.snapshot, new.key, new.touched, new.rows)
+            self.pieces += [bags.negated(bags.counted(deleted)), bags.counted(inserted)]
+
     def net(self) -> pa.Table:
+        """The signed rows of all operations so far, consolidated."""
         empty = types.arrow_schema(types.with_weight(self.stored)).empty_table()
         return bags.consolidate(pa.concat_tables([empty, *self.pieces]))
 

@@ -4,47 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
-from nabla.algebra.expressions import quote
-from nabla.engine import intake, types
-from nabla.engine.apply import repeated, split
-from nabla.engine.results import Replacement
+from nabla.engine import intake
 from nabla.engine.sources import snapshot_frame
-from nabla.engine.spark.frames import Workspace
 from nabla.errors import Conflict, NablaError
 from nabla.frontends.nested.equations import Sign
-from nabla.frontends.nested.model import Relation
-from nabla.lake.constraints import quarantine
+from nabla.lake.constraints.quarantine import hold_back, quarantined_tables
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.graph import derived
 from nabla.lake.objects.names import columns_of
-from nabla.lake.objects.sources import count_keys
-from nabla.lake.refresh.maintain import Maintenance
+from nabla.lake.objects.sources import count_keys, current_version
 from nabla.lake.write import nested_tables as nests
-from nabla.lake.write.commit import Proposal, retried
-from nabla.lake.write.nested_checks import check_keys, check_written
-from nabla.lake.write.table_change import TableChange, absent_rows
-from nabla.storage import bags, changes, files
-from nabla.storage.bags import N
+from nabla.lake.write.commit import Commit, retry
+from nabla.lake.write.operations import delete_rows, delete_where, insert_frame, merge_frame, merge_rows, update_where
+from nabla.lake.write.table_change import TableChange
+from nabla.lake.write.table_changes import TableChanges
+from nabla.lake.write.write_change import write_change
 from nabla.storage.catalog import Entry
-from nabla.storage.changes import ChangeFile
-from nabla.storage.files import DataFile
-from nabla.storage.pending_table import discard
-from nabla.storage.replace import compare_rows, replace_rows
-from nabla.storage.rewrite import absent, rewrite
-from nabla.storage.table import Snapshot
+from nabla.storage.uncommitted import Uncommitted
 
 RETRIES = 10
 """How often a transaction is repeated on top of other writers' commits before it gives up."""
-
 
 Operation = Callable[[TableChange], None]
 
@@ -54,11 +36,10 @@ class Transaction:
 
     def __init__(self, context: LakeContext) -> None:
         self._context = context
-        self._state = context.log.state()
+        self._changes = TableChanges(context, context.log.state())
         self._operations: list[tuple[str, Operation]] = []
-        self._changes: dict[str, TableChange] = {}
         self._reads: set[str] = set()
-        self._scratch: list[Entry] = []
+        self._uncommitted = Uncommitted()
         self._closed = False
 
     def __enter__(self) -> Transaction:
@@ -79,7 +60,7 @@ class Transaction:
         if isinstance(rows, DataFrame):
             frame = intake.fitting_frame(rows, change.visible, change.name)
             frame = nests.canonical_frame(frame) if change.nested else frame
-            self._do(table, lambda c: self._insert_frame(c, frame))
+            self._do(table, lambda c: insert_frame(c, frame, self._changes.new_staging()))
         else:
             arrow = change.rows(rows)
             self._do(table, lambda c: c.add(arrow, 1))
@@ -96,10 +77,10 @@ class Transaction:
             )
         if rows is not None:
             arrow = change.rows(rows)
-            self._do(table, lambda c: self._delete_rows(c, arrow))
+            self._do(table, lambda c: delete_rows(c, arrow))
         else:
             assert where is not None
-            self._do(table, lambda c: self._delete_where(c, where))
+            self._do(table, lambda c: delete_where(self._context, c, where))
 
     def update(self, table: str, set: Mapping[str, str], where: str | None = None) -> None:
         """Give columns new values, as SQL expressions over the old row, in the rows for which a condition holds."""
@@ -114,7 +95,7 @@ class Transaction:
                 remedy=f"It has the columns {', '.join(change.visible.names)}.",
             )
         values = {names[column.casefold()]: str(text) for column, text in set.items()}
-        self._do(table, lambda c: self._update_where(c, values, where))
+        self._do(table, lambda c: update_where(self._context, c, values, where))
 
     def merge(self, table: str, rows: intake.Data) -> None:
         """r ⊕ δ: add rows and parts of rows, at any level, to a nested table.
@@ -135,49 +116,40 @@ class Transaction:
         if not change.nested:
             raise nests.not_nested(change.name)
         if isinstance(rows, DataFrame):
-            self._do(table, lambda c: self._merge_frame(c, rows, sign))
+            self._do(table, lambda c: merge_frame(self._context, c, rows, sign))
         else:
             d = nests.read(rows, change.visible, change.name)
-            self._do(table, lambda c: self._merge_rows(c, d, sign))
-
-    def _merge_rows(self, change: TableChange, d: Relation, sign: Sign) -> None:
-        self._take_over_written(change)
-        nests.update_rows(change, d, sign)
-
-    def _merge_frame(self, change: TableChange, frame: DataFrame, sign: Sign) -> None:
-        self._take_over_written(change)
-        nests.update_frame(self._context, change, frame, sign)
+            self._do(table, lambda c: merge_rows(c, d, sign))
 
     def read(self, name: str) -> DataFrame:
         """A table as this transaction sees it, its own changes included, or a view; to use before the transaction ends.
 
         A transaction that has read something is not repeated when that was changed in the meantime: it is refused.
         """
-        self._check_open()
-        entry = self._context.names(self._state).entry(name)
+        entry = self._context.names(self.changes.state).entry(name)
         self._reads.add(entry.name)
-        change = self._changes.get(entry.name)
-        if change is not None and change.changed:
-            self._take_over_written(change)
-            if done := self._written_change(change):
-                entry = done[0]
-                self._scratch.append(entry)
-        part = entry.parts["data"]
-        table = self._context.log.table(part)
-        snapshot = table.snapshot(None if entry.kind == "registered" else part.version)
+        entry = self._changed_entry(entry)
+        table = self._context.log.table(entry.parts["data"])
+        snapshot = table.snapshot(current_version(self._context.log, entry))
         return snapshot_frame(self._context.spark.home, snapshot, columns_of(entry))
 
     def commit(self) -> None:
         """Write the net change of every table and make it visible in one step."""
         self._check_open()
         try:
-            done = retried(self._commit_once, RETRIES, self._replay)
+            done = retry(self._commit_once, RETRIES, self._replay)
         finally:
             self._close()
-        for name in done.moved & self._changes.keys():
+        for name in done.moved & self._changes.tables:
             count_keys(self._context.log, name, done.info[name]["inserted"] + done.info[name]["deleted"])
-        if any(derived(self._state.entries[name]) for name in done.moved):
+        if any(derived(self._changes.state.entries[name]) for name in done.moved):
             self._context.subscriptions.deliver()
+
+    @property
+    def changes(self) -> TableChanges:
+        """The changes so far, for `lake.preview`."""
+        self._check_open()
+        return self._changes
 
     def _check_open(self) -> None:
         if self._closed:
@@ -185,199 +157,53 @@ class Transaction:
 
     def _close(self) -> None:
         self._closed = True
-        for entry in self._scratch:
-            discard(entry, {"data": self._context.log.folder(entry.parts["data"])})
-        self._scratch = []
+        self._changes.close()
+        self._uncommitted.discard()
 
     def _change(self, table: str) -> TableChange:
-        self._check_open()
-        entry = self._context.names(self._state).entry(table)
-        if entry.kind != "table":
-            raise NablaError(
-                "NABLA_NOT_WRITABLE",
-                f'"{entry.name}" is a {entry.kind}, and the lake writes to its own tables only',
-                place=f'"{entry.name}"',
-                remedy="Change the tables that it is made from.",
-            )
-        if entry.name not in self._changes:
-            self._changes[entry.name] = self._fresh(entry)
-        return self._changes[entry.name]
-
-    def _fresh(self, entry: Entry) -> TableChange:
-        snapshot = self._context.log.snapshot(entry.parts["data"])
-        return TableChange(entry.name, entry, types.from_json(entry.definition["schema"]), snapshot)
+        return self.changes.change(table)
 
     def _do(self, table: str, operation: Operation) -> None:
         change = self._change(table)
         operation(change)
         self._operations.append((change.name, operation))
 
+    def _changed_entry(self, entry: Entry) -> Entry:
+        """A table with the changes of this transaction, in files that are deleted when it ends."""
+        change = self._changes.find(entry.name)
+        if change is None or not change.changed:
+            return entry
+        change.take_over_written()
+        with self._uncommitted:
+            done = write_change(change)
+        return done[0] if done else entry
+
     def _replay(self) -> None:
-        """All over again on the lake's new state: the transaction takes place after whoever came first."""
-        state = self._context.log.state()
+        """Do everything again on the lake's new state: the transaction takes place after the one that came first."""
+        before, state = self._changes, self._context.log.state()
         for name in sorted(self._reads):
-            if self._state.entries.get(name) != state.entries.get(name):
+            if before.state.entries.get(name) != state.entries.get(name):
                 raise Conflict(
                     "NABLA_CONFLICT",
                     f'"{name}", which the transaction has read, was changed in the meantime',
                     remedy="Repeat the transaction.",
                 )
-        self._state = state
-        self._changes = {}
+        before.close()
+        self._changes = TableChanges(self._context, state)
         for table, operation in self._operations:
             operation(self._change(table))
 
-    def _insert_frame(self, change: TableChange, frame: DataFrame) -> None:
-        """Rows that Spark has are written by Spark, and become the table's files as they are."""
-        path = self._context.log.new_staging()
-        frame.toDF(*change.stored.names).write.parquet(path)
-        if change.nested:
-            check_written(path, change.visible, change.name)
-        change.written.append(path)
-
-    def _delete_rows(self, change: TableChange, rows: pa.Table) -> None:
-        self._take_over_written(change)
-        change.add(rows, -1)
-        change.needed.append(split(change.net())[0])
-
-    def _delete_where(self, change: TableChange, where: str) -> None:
-        with Workspace(self._context.spark.named_session, self._context.log.new_staging()) as workspace:
-            matched = self._matched(change, where, {}, workspace)
-        change.pieces.append(bags.negated(matched))
-
-    def _update_where(self, change: TableChange, values: Mapping[str, str], where: str | None) -> None:
-        with Workspace(self._context.spark.named_session, self._context.log.new_staging()) as workspace:
-            both = self._matched(change, where or "true", values, workspace)
-        names = change.stored.names
-        change.pieces.append(bags.negated(both.select([*names, N])))
-        after = [f"new {n}" if f"new {n}" in both.column_names else n for n in names]
-        new = both.select([*after, N]).rename_columns([*names, N])
-        if change.nested:
-            rows = new.drop_columns([N]).rename_columns(change.visible.names)
-            change.add(nests.canonical_rows(rows, change.visible, change.name), 1)
-        else:
-            change.pieces.append(new)
-
-    def _matched(self, change: TableChange, where: str, values: Mapping[str, str], workspace: Workspace) -> pa.Table:
-        """The rows that a condition holds for, as the transaction sees the table, with their copies and new values."""
-        self._take_over_written(change)
-        visible, stored = change.visible.names, change.stored.names
-        frame = snapshot_frame(workspace, change.snapshot, visible).withColumn(N, F.lit(1).cast("bigint"))
-        if change.pieces:
-            pending = workspace.hold(change.net(), types.with_weight(change.stored))
-            frame = frame.unionAll(pending.toDF(*visible, N))
-        try:
-            kept = frame.where(where)
-            columns = [F.col(quote(v)).alias(s) for v, s in zip(visible, stored, strict=True)]
-            for name, text in values.items():
-                position = visible.index(name)
-                new = F.expr(text).cast(change.visible.fields[position].dataType)
-                columns.append(new.alias(f"new {stored[position]}"))
-            table = kept.select(*columns, F.col(N)).toArrow()
-        except PySparkException as error:
-            raise self._context.translate(error, f'change of table "{change.name}"') from None
-        fields = [*change.stored.fields]
-        fields += [
-            types.field_like(change.stored[stored[visible.index(n)]], f"new {stored[visible.index(n)]}") for n in values
-        ]
-        return types.conform(table, types.with_weight(StructType(fields)))
-
-    def _take_over_written(self, change: TableChange) -> None:
-        """Rows that Spark wrote join the others where an operation after theirs may concern them."""
-        for path in change.written:
-            change.pieces.append(bags.counted(types.conform(files.read_folder(path), change.stored)))
-        change.written = []
-        if change.replacement is not None:
-            new, change.replacement = change.replacement, None
-            deleted, inserted = compare_rows(change.snapshot, new.key, new.touched, new.rows)
-            change.pieces += [bags.negated(bags.counted(deleted)), bags.counted(inserted)]
-
-    def _commit_once(self) -> Proposal:
-        with Maintenance(self._context) as maintenance:
-            proposal = self._checked(maintenance)
-            if proposal.changes:
-                proposal.commit("transaction", self._reads)
-            return proposal
-
-    def _checked(self, maintenance: Maintenance) -> Proposal:
-        """What the transaction would do, with all that must follow, and no constraint in the way."""
-        for name in quarantine.concerned(self._state) & self._changes.keys():
-            self._take_over_written(self._changes[name])
+    def _commit_once(self) -> Commit:
+        """Commit the changes, but for rows that a constraint sets aside. These are found by trying: a change that violates
+        such a constraint is put together again without them."""
+        if quarantined_tables(self._changes.state) & self._changes.tables:
+            self._changes.take_over_written()
         while True:
-            proposal = self._proposed(maintenance)
-            try:
-                proposal.follow()
-                if not quarantine.hold_back(self, proposal):
-                    proposal.check()
-                    return proposal
-            except BaseException:
-                proposal.discard()
-                raise
-            proposal.discard()
-
-    def _take_over_all(self) -> None:
-        for change in self._changes.values():
-            self._take_over_written(change)
-
-    def _proposed(self, maintenance: Maintenance) -> Proposal:
-        """The tables as the transaction would leave them."""
-        proposal = Proposal(self._context, self._state, maintenance)
-        for change in self._changes.values():
-            done = self._written_change(change)
-            if done is not None:
-                proposal.put({change.name: done[0]}, {change.name: done[1]})
-        return proposal
-
-    def _written_change(self, change: TableChange) -> tuple[Entry, Mapping[str, Any]] | None:
-        """The files of a table's net change and its entry with the commit they belong to; None if nothing changed."""
-        if change.pieces or (change.written and change.replacement is not None):
-            self._take_over_written(change)
-        if change.nested and change.replacement is None:
-            check_keys(change)
-        recorded: tuple[ChangeFile, ...] | None
-        if change.pieces or change.replacement is not None:
-            adds, removes, net = self._rewritten(change)
-            recorded = (
-                changes.record(change.snapshot.folder, net)
-                if removes or net.num_rows <= changes.RECORDED_ROWS
-                else None
-            )
-        else:
-            adds = [file for path in change.written for file in files.adopt(path, change.snapshot.folder)]
-            removes, recorded = [], None
-        if not adds and not removes:
-            return None
-        # Without a record, the change is the files added.
-        metadata = {changes.KEY: [file.to_json() for file in recorded]} if recorded is not None else {}
-        rows = change.snapshot.rows + sum(f.rows for f in adds) - sum(f.rows for f in removes)
-        went = sum(f.deleted for f in recorded or ())
-        facts = {**change.entry.facts, "rows": rows}
-        part = change.entry.parts["data"].advanced(adds, removes, metadata)
-        entry = Entry(change.entry.name, "table", change.entry.definition, {"data": part}, facts)
-        return entry, {"inserted": rows - change.snapshot.rows + went, "deleted": went}
-
-    def _rewritten(self, change: TableChange) -> tuple[list[DataFile], list[DataFile], pa.Table]:
-        if change.replacement is not None:
-            return self._replaced(change.snapshot, change.replacement)
-        net = change.net()
-        deleted, inserted = split(net)
-        key = change.entry.definition["key"]
-        for needed in change.needed:
-            self._check_present(change, needed, deleted)
-        done = rewrite(change.snapshot, delete=deleted, insert=repeated(inserted), key=key)
-        if done.missing.num_rows:
-            raise absent_rows(change.name, done.missing)
-        return list(done.adds), list(done.removes), net
-
-    def _replaced(self, snapshot: Snapshot, new: Replacement) -> tuple[list[DataFile], list[DataFile], pa.Table]:
-        replaced = replace_rows(snapshot, new.key, new.touched, new.rows)
-        net = pa.concat_tables([bags.negated(bags.counted(replaced.deleted)), bags.counted(replaced.inserted)])
-        return list(replaced.adds), list(replaced.removes), net
-
-    def _check_present(self, change: TableChange, needed: pa.Table, deleted: pa.Table) -> None:
-        """Rows that were deleted and put back later must have been there too: the net change does not tell."""
-        beyond = bags.consolidate(pa.concat_tables([needed, bags.negated(deleted)]))
-        if pc.any(pc.greater(beyond.column(N), 0)).as_py():
-            missing = absent(change.snapshot, needed)
-            if missing.num_rows:
-                raise absent_rows(change.name, missing)
+            with Commit(self._context, self._changes.state) as commit:
+                self._changes.put_into(commit)
+                commit.follow()
+                if not hold_back(self._changes, commit):
+                    commit.check()
+                    if commit.changes:
+                        commit.publish("transaction", self._reads)
+                    return commit

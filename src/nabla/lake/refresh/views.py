@@ -1,0 +1,106 @@
+"""Views: from a query to a definition, with auxiliary views where it is to be maintained without its sources."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pyspark.sql import DataFrame
+
+from nabla.errors import NablaError
+from nabla.frontends.nested.language import Nested
+from nabla.frontends.spark_sql.define import Note, define
+from nabla.lake.context import LakeContext
+from nabla.lake.objects.names import columns_of
+from nabla.lake.objects.view import View, load_view
+from nabla.lake.refresh.create import ViewDefinition, create
+from nabla.lake.refresh.schedule import check_upkeep
+from nabla.lake.reports import ViewReport
+from nabla.lake.write import nested_tables as nests
+from nabla.planner.self_maintenance import Auxiliary, SelfMaintenance, assess, detached
+from nabla.rewrite.narrow_groups import narrowed
+from nabla.rewrite.prune import pruned
+from nabla.storage.catalog import Entry, LakeState
+
+
+def create_view(
+    context: LakeContext, name: str, query: str | DataFrame | Nested, rebuild: bool, maintain: str, detach: bool
+) -> ViewReport:
+    """Define a view, build it and commit it; with `rebuild`, in the place of one of the same name."""
+    check_upkeep(maintain)
+    state = context.log.state()
+    names = context.names(state)
+    existing = names.find(name)
+    name = existing.name if existing is not None else name
+    view = replace(_define(context, name, query, state), maintain=maintain)
+    if existing is None:
+        names.check_new(name)
+    elif not rebuild:
+        raise names.exists(existing, view)
+    names.check_view(view)
+    if existing is not None:
+        names.check_replacement(view, existing)
+    views = _detach(view, state) if detach else [view]
+    definitions = [ViewDefinition((one,), f'view "{one.name}"') for one in views]
+    replaced, auxiliary = ({existing.name}, set(names.auxiliary_to(existing.name))) if existing else (set(), set())
+    return create(context, state, "create view", definitions, replaced, auxiliary)[name]
+
+
+def _define(context: LakeContext, name: str, query: str | DataFrame | Nested, state: LakeState) -> View:
+    if isinstance(query, Nested):
+        return nests.define(name, query, context, state)
+    defined = define(context.spark.named_session, query, list(state.entries), name)
+    plan, told = narrowed(defined.plan, lambda table, field: _is_key(state.entries[table], field))
+    notes = (*defined.notes, *(Note("GROUPS_NARROWED", text) for text in told))
+    view = View.of(name, pruned(plan), defined.outputs, defined.sql, tuple(map(str, notes)))
+    return replace(view, functions=defined.functions)
+
+
+def _is_key(entry: Entry, column: str) -> bool:
+    return entry.kind == "table" and list(entry.definition["key"] or ()) == [column]
+
+
+def _detach(view: View, state: LakeState) -> list[View]:
+    """The view in a form that is maintained without its sources, after the auxiliary views that it then reads.
+
+    A view that needs nothing but the changes of its sources follows them at once, and so do auxiliary views.
+    """
+    if view.opaque:
+        raise NablaError(
+            "NABLA_DETACHED",
+            "there is no algebra for it, so that its sources cannot be told apart from it",
+            place=f'view "{view.name}"',
+            remedy="Create it without detached=True.",
+        )
+    if _assess(view, state, frozenset()).maintainable:
+        return [replace(view, maintain="immediate")]
+    plan, auxiliaries = detached(view.name, view.plan, _widths(view, state))
+    note = f"detached: {view.sql or view.nested or 'a DataFrame'}"
+    over_auxiliaries = replace(view, plan=plan, sql=None, nested=None, key=(), notes=(*view.notes, note))
+    return [*(_auxiliary_view(auxiliary, view.name) for auxiliary in auxiliaries), over_auxiliaries]
+
+
+def _auxiliary_view(auxiliary: Auxiliary, serves: str) -> View:
+    view = View.of(auxiliary.name, auxiliary.plan, auxiliary.outputs, None, (f"{auxiliary}",))
+    return replace(view, maintain="immediate", serves=serves)
+
+
+def self_maintenance(context: LakeContext, names: Sequence[str]) -> tuple[SelfMaintenance, ...]:
+    """For each of the views named, or of all: can they be maintained together without other sources?"""
+    state = context.log.state()
+    entries = [context.names(state).entry(n, "view") for n in names] or [
+        e for e in state.entries.values() if e.kind == "view"
+    ]
+    given = frozenset(entry.name for entry in entries)
+    return tuple(_assess(load_view(e.name, e.definition), state, given - {e.name}) for e in entries)
+
+
+def _assess(view: View, state: LakeState, given: frozenset[str]) -> SelfMaintenance:
+    obstacle = str(view.obstacles[0]) if view.obstacles else ""
+    if view.recursive:
+        obstacle = "the rounds of a recursion read what it is made from"
+    return assess(view.name, view.plan, view.staged, _widths(view, state), given, obstacle)
+
+
+def _widths(view: View, state: LakeState) -> dict[str, int]:
+    return {source: len(columns_of(state.entries[source])) for source in view.sources}

@@ -1,0 +1,69 @@
+"""The net changes of all tables in a transaction, over the state of the lake that it began with."""
+
+from __future__ import annotations
+
+from nabla.engine import types
+from nabla.errors import NablaError
+from nabla.lake.context import LakeContext
+from nabla.lake.write.commit import Commit
+from nabla.lake.write.table_change import TableChange
+from nabla.lake.write.write_change import write_change
+from nabla.storage import locations
+from nabla.storage.catalog import LakeState
+
+
+class TableChanges:
+    """The changes by table. `close` deletes the folders that Spark wrote into for them."""
+
+    def __init__(self, context: LakeContext, state: LakeState) -> None:
+        self.state = state
+        self._context = context
+        self._changes: dict[str, TableChange] = {}
+        self._staging: list[str] = []
+
+    @property
+    def tables(self) -> frozenset[str]:
+        return frozenset(self._changes)
+
+    def find(self, table: str) -> TableChange | None:
+        """The change of a table by its exact name, if an operation has named it."""
+        return self._changes.get(table)
+
+    def change(self, table: str) -> TableChange:
+        """The change of a table, which has to be one that the lake may write to."""
+        entry = self._context.names(self.state).entry(table)
+        if entry.kind != "table":
+            raise NablaError(
+                "NABLA_NOT_WRITABLE",
+                f'"{entry.name}" is a {entry.kind}, and the lake writes to its own tables only',
+                place=f'"{entry.name}"',
+                remedy="Change the tables that it is made from.",
+            )
+        if entry.name not in self._changes:
+            snapshot = self._context.log.snapshot(entry.parts["data"])
+            visible = types.from_json(entry.definition["schema"])
+            self._changes[entry.name] = TableChange(entry.name, entry, visible, snapshot)
+        return self._changes[entry.name]
+
+    def new_staging(self) -> str:
+        """A new folder for Spark to write rows into."""
+        self._staging.append(self._context.log.new_staging())
+        return self._staging[-1]
+
+    def take_over_written(self) -> None:
+        """Read the rows that Spark wrote. Needed where the changes are put into more than one commit: the files of one that
+        is not published are deleted."""
+        for change in self._changes.values():
+            change.take_over_written()
+
+    def put_into(self, commit: Commit) -> None:
+        """Write all changes, and put the tables as they would be into a commit."""
+        for change in self._changes.values():
+            done = write_change(change)
+            if done is not None:
+                commit.put({change.name: done[0]}, {change.name: done[1]})
+
+    def close(self) -> None:
+        for folder in self._staging:
+            locations.remove_folder(folder)
+        self._staging = []
