@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from nabla.algebra.clock import Instant
 from nabla.algebra.expressions import Column
 from nabla.engine import types
 from nabla.engine.relations import Source
@@ -13,9 +14,8 @@ from nabla.explain.notes import Stored
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.graph import derived
 from nabla.lake.objects.view import View, load_view
-from nabla.lake.refresh.refresh import Refresh
-from nabla.lake.refresh.staleness import Staleness
-from nabla.planner.choose import choose, costs
+from nabla.lake.refresh.facts import PinnedVersions, RefreshInputs, StaleViews, moments_of, state_snapshots
+from nabla.planner.choose import costs
 from nabla.planner.steps import Mode, Plan
 from nabla.storage.catalog import Entry, LakeState
 from nabla.storage.table import Snapshot
@@ -26,13 +26,13 @@ def explain_view(context: LakeContext, name: str, mode: Mode) -> Explanation:
     state = context.log.state()
     entry = context.names(state).entry(name, "view", "constraint")
     view = load_view(entry.name, entry.definition)
-    refresh = Refresh(context, mode)
-    sources = {s: refresh.source(s, entry, state) for s in view.sources}
-    facts = refresh.maintenance.facts(view, entry, sources)
-    stale = Staleness(context.log, state)
+    versions = PinnedVersions(context.log, state)
+    sources = versions.sources(entry, state)
+    inputs = RefreshInputs(view, entry, sources, moments_of(view, entry, Instant.now), context.is_cold(view.name))
+    stale = StaleViews(versions)
     upstream = tuple(s for s in view.sources if derived(state.entries[s]) and s in stale)
     subject = Subject(
-        plan=_after(upstream, choose(facts, view.staged, mode)),
+        plan=_after(upstream, inputs.plan(mode)),
         staged=view.staged,
         view=view.plan,
         definition=view.sql or view.nested or "(a DataFrame)",
@@ -42,8 +42,8 @@ def explain_view(context: LakeContext, name: str, mode: Mode) -> Explanation:
         rows=entry.facts.get("rows", 0),
         version=entry.parts["data"].version,
         sources=view.sources,
-        stored=_sources(state, sources) | _states(view, refresh.maintenance.states(view, entry)),
-        costs=costs(facts, view.staged),
+        stored=_sources(state, sources) | _states(view, state_snapshots(context.log, view, entry)),
+        costs=costs(inputs.facts, view.staged),
         tables={name: _columns(source) for name, source in sources.items()},
         upstream=upstream,
     )

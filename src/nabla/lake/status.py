@@ -8,7 +8,7 @@ from nabla.lake.context import LakeContext
 from nabla.lake.explain import last_refresh
 from nabla.lake.objects.graph import derived
 from nabla.lake.objects.view import load_view
-from nabla.lake.refresh.staleness import Staleness
+from nabla.lake.refresh.facts import PinnedVersions, StaleViews
 from nabla.lake.reports import Event, History, LakeStatus, Status
 from nabla.storage.catalog import Entry
 
@@ -16,7 +16,7 @@ from nabla.storage.catalog import Entry
 def lake_status(context: LakeContext) -> LakeStatus:
     """The status of all tables, views and constraints."""
     state = context.log.state()
-    stale = Staleness(context.log, state)
+    stale = StaleViews(PinnedVersions(context.log, state))
     return LakeStatus({name: _status(context, entry, name in stale) for name, entry in state.entries.items()})
 
 

@@ -1,4 +1,4 @@
-"""Skip, maintain or recompute: the planner's choice, with its reason."""
+"""Maintain or recompute: the planner's choice, with its reason."""
 
 from __future__ import annotations
 
@@ -30,13 +30,12 @@ driver. Half of the changed rows are old versions, which nobody looks at."""
 
 
 def choose(facts: ViewFacts, staged: Staged, mode: Mode) -> Plan:
+    """Maintain or recompute a view of which a source or the clock has moved."""
     moved = [s.name for s in facts.sources if s.moved]
     if facts.must_rebuild:
         return _full(facts, staged, facts.must_rebuild)
     if mode == "full":
         return _full(facts, staged, "asked for")
-    if not moved and not facts.clock_moved:
-        return Plan(facts.name, "skip", "no source changed", ())
     if not facts.changed:
         return Plan(facts.name, "incremental", f"{listed(moved)} moved on without a change of rows", ())
     if facts.obstacles:

@@ -18,6 +18,11 @@ def derived(entry: Entry) -> bool:
     return entry.kind in ("view", "constraint")
 
 
+def moves_at_once(entry: Entry) -> bool:
+    """Whether an object moves in the same commit as its sources: constraints and immediate views do."""
+    return entry.kind == "constraint" or (entry.kind == "view" and entry.definition.get("maintain") == "immediate")
+
+
 def sources_of(entry: Entry) -> Set[str]:
     """What an entry was computed from; nothing for a table."""
     return frozenset(entry.facts.get("sources", ()))

@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.errors import PySparkException
 
 from nabla._cached import cached_property
-from nabla.algebra.clock import EPOCH, Instant, Moments, stored_instant
+from nabla.algebra.clock import Instant
 from nabla.engine.apply import (
     Applied,
     apply_change,
@@ -27,19 +27,16 @@ from nabla.engine.relations import Relations, Source
 from nabla.engine.results import Result, Rows
 from nabla.engine.spark.frames import Sessions, Workspaces
 from nabla.engine.spark.metrics import JobGroup
-from nabla.errors import NablaError
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.sources import current_source
 from nabla.lake.objects.view import View, load_view
-from nabla.lake.refresh.build import LOST, clock_record, run, run_opaque, view_record
+from nabla.lake.refresh.build import clock_record, run, run_opaque, view_record
+from nabla.lake.refresh.facts import RefreshInputs, moments_of, state_snapshots
 from nabla.lake.reports import ViewReport
-from nabla.planner.choose import choose
-from nabla.planner.facts import Measured, SourceFacts, ViewFacts
 from nabla.planner.steps import Mode, Plan
 from nabla.storage import faults, files
 from nabla.storage.catalog import Entry, LakeState, Part
 from nabla.storage.files import DataFile
-from nabla.storage.table import Snapshot
 
 
 @dataclass(frozen=True)
@@ -74,14 +71,6 @@ class Maintenance:
         """One moment for all views."""
         return self.context.now()
 
-    def moments(self, view: View, entry: Entry) -> Moments:
-        """Spark's time zone is not asked for where time does not matter."""
-        return Moments(stored_instant(entry.facts.get("clock")) or self.now, self.now) if view.clock else EPOCH
-
-    def clock_moved(self, view: View, entry: Entry) -> bool:
-        """Whether time alone may have changed the view."""
-        return bool(view.clock) and self.moments(view, entry).moved(view.clock)
-
     def bring(self, names: tuple[str, ...], state: LakeState, sources: Mapping[str, Source], mode: Mode) -> Moved:
         """A view, or those that go together, brought to the versions of its sources."""
         begun = time.perf_counter()
@@ -89,13 +78,14 @@ class Maintenance:
         views = {name: load_view(name, entry.definition) for name, entry in entries.items()}
         name = names[0]
         view, entry = views[name], entries[name]
-        plan = self._plan(view, entry, sources, mode)
+        inputs = self._inputs(view, entry, sources)
+        plan = inputs.plan(mode)
         if plan.mode == "skip":
             seconds = time.perf_counter() - begun
             return Moved({n: _report(replace(plan, view=n), e, Applied(), seconds, "") for n, e in entries.items()})
         group = JobGroup(lambda: self.context.spark.session, f"nabla-{uuid.uuid4().hex[:8]}", f"refresh of {name}")
         try:
-            results = self._execute(views, plan, sources, state, group)
+            results = self._execute(views, plan, inputs, state, group)
             faults.point("refresh.computed")
             applied = {n: self._apply(views[n], plan, results[n], entries[n]) for n in names}
         except PySparkException as error:
@@ -106,73 +96,31 @@ class Maintenance:
             report = _report(replace(plan, view=n), entries[n], applied[n], seconds, group.name)
             report = replace(report, looked_at=results[n].looked_at, rounds=results[n].rounds, jobs=group.jobs)
             reports[n] = _with_sources(report, versions, applied[n])
-            moved[n] = self._entry(views[n], plan, entries[n], applied[n], reports[n], sources)
+            moved[n] = self._entry(views[n], plan, entries[n], applied[n], reports[n], inputs)
         faults.point("refresh.written")
         return Moved(reports, moved)
 
-    def _plan(self, view: View, entry: Entry, sources: Mapping[str, Source], mode: Mode) -> Plan:
-        """Where nothing moved, sources are not looked at: they may not be there."""
-        moved = any(source.old != source.new for source in sources.values())
-        if (
-            mode != "full"
-            and not moved
-            and not self.clock_moved(view, entry)
-            and entry.definition["layout"] == view.layout
-        ):
-            return Plan(view.name, "skip", "no source changed", ())
-        return choose(self.facts(view, entry, sources), view.staged, mode)
-
-    def facts(self, view: View, entry: Entry, sources: Mapping[str, Source]) -> ViewFacts:
-        must_rebuild = ""
-        found = []
-        for name, source in sources.items():
-            changed, gone = 0, False
-            if source.old == LOST:
-                must_rebuild = f"{name} was built again"
-                found.append(SourceFacts(name, source.after.rows, 0, 0, True))
-                continue
-            try:
-                changed = source.changed_rows
-                if source.feed is None and source.old != source.new and source.change.schema_changed:
-                    raise _schema_changed(name)
-                gone = source.past_is_gone
-            except NablaError as error:
-                if error.code != "NABLA_VERSION_GONE":
-                    raise
-                must_rebuild = f"{error.code}: {error.message} (source {name})"
-            moved = source.old != source.new
-            found.append(SourceFacts(name, source.after.rows, changed, 0, moved, source.after.bytes, gone))
-        if entry.definition["layout"] != view.layout:
-            raise _other_layout(view)
-        past = tuple(Measured(**{**p, "changed": tuple(p.get("changed", ()))}) for p in entry.facts.get("past", ()))
-        rows, cold = entry.facts.get("rows", 0), self.context.is_cold(view.name)
-        moved = self.clock_moved(view, entry)
-        return ViewFacts(view.name, rows, tuple(found), past, view.obstacles, must_rebuild, cold, moved)
-
-    def states(self, view: View, entry: Entry) -> dict[str, Snapshot]:
-        return {
-            stage.state_table: self.context.log.snapshot(entry.parts[stage.table])
-            for stage in view.staged.stages
-            if stage.table in entry.parts
-        }
+    def _inputs(self, view: View, entry: Entry, sources: Mapping[str, Source]) -> RefreshInputs:
+        moments = moments_of(view, entry, lambda _: self.now)
+        return RefreshInputs(view, entry, sources, moments, self.context.is_cold(view.name))
 
     def _execute(
         self,
         views: Mapping[str, View],
         plan: Plan,
-        sources: Mapping[str, Source],
+        inputs: RefreshInputs,
         state: LakeState,
         group: JobGroup,
     ) -> dict[str, Result]:
-        view = views[plan.view]
-        entry = state.entries[view.name]
+        view = inputs.view
         if view.opaque:
             group.begin()
-            return {view.name: run_opaque(self.context, view, sources, self.workspace("large"))}
+            return {view.name: run_opaque(self.context, view, inputs.sources, self.workspace("large"))}
         self.context.spark.teach(view.functions)
         sessions = Sessions(group.before(self.workspace), group.before(self.context.spark.shared))
         own = {name: current_source(self.context.log, name, state) for name in views} if view.recursive else {}
-        relations = Relations({**sources, **own}, self.states(view, entry), self.moments(view, entry))
+        states = state_snapshots(self.context.log, view, inputs.entry)
+        relations = Relations({**inputs.sources, **own}, states, inputs.moments)
         return run(self.context, views, view, Queries(sessions, relations, plan))
 
     def _apply(self, view: View, plan: Plan, result: Result, entry: Entry) -> Applied:
@@ -216,11 +164,13 @@ class Maintenance:
         entry: Entry,
         applied: Applied,
         report: ViewReport,
-        sources: Mapping[str, Source],
+        inputs: RefreshInputs,
     ) -> Entry:
-        facts = view_record(entry.facts, report, applied.rows, sources, self.context.note_refresh(view.name, plan.mode))
-        parts = _advanced(entry, applied, report)
-        return replace(entry, parts=parts, facts=facts | clock_record(view, self.moments(view, entry).after))
+        cold = self.context.note_refresh(view.name, plan.mode)
+        facts = view_record(entry.facts, report, applied.rows, inputs.sources, cold)
+        return replace(
+            entry, parts=_advanced(entry, applied, report), facts=facts | clock_record(view, inputs.moments.after)
+        )
 
 
 def _advanced(entry: Entry, applied: Applied, report: ViewReport) -> dict[str, Part]:
@@ -231,24 +181,6 @@ def _advanced(entry: Entry, applied: Applied, report: ViewReport) -> dict[str, P
         else part.settled
         for name, part in entry.parts.items()
     }
-
-
-def _schema_changed(source: str) -> NablaError:
-    return NablaError(
-        "NABLA_SCHEMA_CHANGED",
-        f'the columns of "{source}" have changed since the view was made',
-        place=f'table "{source}"',
-        remedy="Register the table again and create the views that read it again, with rebuild=True.",
-    )
-
-
-def _other_layout(view: View) -> NablaError:
-    return NablaError(
-        "NABLA_LAYOUT",
-        "this version of Nabla keeps the view's hidden state in another form",
-        place=f'view "{view.name}"',
-        remedy="Create the view again with rebuild=True.",
-    )
 
 
 def _report(plan: Plan, entry: Entry, applied: Applied, seconds: float, group: str) -> ViewReport:

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import get_args
 
-from nabla.engine.relations import Source
 from nabla.errors import NablaError, NotIncremental
 from nabla.lake.constraints.violations import Violated
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.graph import Job, layers, sources_of, with_upstream
-from nabla.lake.objects.sources import make_source
 from nabla.lake.objects.view import load_view
+from nabla.lake.refresh.facts import PinnedVersions, StaleViews
 from nabla.lake.refresh.maintain import Maintenance
 from nabla.lake.reports import RefreshReport, ViewReport
-from nabla.lake.write.commit import Commit, moves_at_once, retry
+from nabla.lake.write.commit import Commit, retry
 from nabla.planner.steps import Mode
-from nabla.storage.catalog import Entry, LakeState
+from nabla.storage.catalog import LakeState
 
 MODES = get_args(Mode)
 PARALLEL = 4
@@ -61,12 +60,9 @@ class Refresh:
         self.log = context.log
         self.mode = mode
         self.started = self.log.state()
-        self.pinned = {name: self.log.table(e.parts["data"]).latest() for name, e in self._registered().items()}
+        self.versions = PinnedVersions(self.log, self.started)
         self.maintenance = Maintenance(context)
         self.held: set[str] = set()
-
-    def _registered(self) -> Mapping[str, Entry]:
-        return {name: e for name, e in self.started.entries.items() if e.kind == "registered"}
 
     def run(self, names: Iterable[str], progress: Progress | None = None) -> RefreshReport:
         reports: dict[str, ViewReport] = {}
@@ -97,28 +93,13 @@ class Refresh:
             raise failure
 
     def _refuse_obstacles(self, names: list[str]) -> None:
-        stale: set[str] = set()
+        """Raise NotIncremental, before anything is written, where a view that has to be refreshed cannot be maintained."""
+        stale = StaleViews(self.versions, names, lambda _: self.maintenance.now)
         for name in names:
-            entry = self.started.entries[name]
-            view = load_view(name, entry.definition)
-            moved = any(s in stale or self._moved(s, entry) for s in view.sources)
-            if not moved and not self.maintenance.clock_moved(view, entry):
-                continue
-            stale.add(name)
-            if view.obstacles:
+            view = load_view(name, self.started.entries[name].definition)
+            if view.obstacles and name in stale:
                 first = view.obstacles[0]
                 raise NotIncremental(first.code, first.what, place=f'view "{name}", {first.place}', remedy=first.remedy)
-
-    def _moved(self, source: str, entry: Entry) -> bool:
-        return bool(self._version(source, entry, self.started) != entry.facts["sources"][source])
-
-    def _version(self, source: str, entry: Entry, state: LakeState) -> int:
-        """The version of a source that this refresh brings views to: tables as pinned, views as they are by now. What
-        moves with its sources may be further than that."""
-        if source in self.pinned:
-            return self.pinned[source]
-        pinned = self.started.entries[source].kind == "table" and not moves_at_once(entry)
-        return (self.started if pinned else state).entries[source].parts["data"].version
 
     def _job(self, job: Job) -> list[ViewReport]:
         return retry(lambda: self._attempt(job), RETRIES)
@@ -134,8 +115,7 @@ class Refresh:
                 view = load_view(names[0], entry.definition)
                 if waiting := sorted(self.held.intersection(view.sources)):
                     return self._hold(job, state, f"waits for {', '.join(waiting)}, which is held back")
-                sources = {s: self.source(s, entry, now) for s in view.sources}
-                reports |= commit.maintain(names, sources, self.mode)
+                reports |= commit.maintain(names, self.versions.sources(entry, now), self.mode)
             if commit.changes:
                 commit.follow()
                 try:
@@ -156,8 +136,3 @@ class Refresh:
             ViewReport(e.name, "held", reason, 0, 0, 0.0, e.facts["sources"], e.parts["data"].version, violations=found)
             for e in entries
         ]
-
-    def source(self, name: str, entry: Entry, state: LakeState) -> Source:
-        return make_source(
-            self.context.log, name, state, entry.facts["sources"][name], self._version(name, entry, state)
-        )

@@ -10,9 +10,9 @@ from nabla.errors import NablaError
 from nabla.lake.constraints.violations import Violated
 from nabla.lake.context import HasContext
 from nabla.lake.objects.graph import with_upstream
+from nabla.lake.refresh.facts import PinnedVersions, StaleViews
 from nabla.lake.refresh.refresh import due, refresh_views
 from nabla.lake.refresh.schedule import freshness
-from nabla.lake.refresh.staleness import Staleness
 from nabla.lake.reports import ViewReport
 from nabla.planner.steps import Mode
 from nabla.storage.catalog import Entry
@@ -66,7 +66,7 @@ class Watch:
     def _stale(self) -> tuple[str, ...]:
         context = self.lake.context
         state = context.log.state()
-        stale = Staleness(context.log, state)
+        stale = StaleViews(PinnedVersions(context.log, state))
         named = [context.names(state).entry(n, "view").name for n in self.views]
         watched = with_upstream(named, state) if named else due(state)
         return tuple(n for n in watched if n in stale and _may_wait_no_longer(state.entries[n]))

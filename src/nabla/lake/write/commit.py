@@ -17,7 +17,7 @@ from nabla.engine.relations import Source
 from nabla.errors import Conflict
 from nabla.lake.constraints.violations import Violated, Violation, violation_of
 from nabla.lake.context import LakeContext
-from nabla.lake.objects.graph import Unit, sources_of, units
+from nabla.lake.objects.graph import Unit, moves_at_once, sources_of, units
 from nabla.lake.objects.sources import make_source
 from nabla.lake.objects.view import load_view
 from nabla.lake.refresh.maintain import Maintenance
@@ -41,11 +41,6 @@ def retry(attempt: Callable[[], T], times: int, prepare: Callable[[], None] = la
         except Conflict:
             prepare()
     return attempt()
-
-
-def moves_at_once(entry: Entry) -> bool:
-    """Whether an object moves in the same commit as its sources: constraints and immediate views do."""
-    return entry.kind == "constraint" or (entry.kind == "view" and entry.definition.get("maintain") == "immediate")
 
 
 class Commit:

@@ -17,8 +17,7 @@ from nabla.lake.context import LakeContext
 from nabla.lake.objects.graph import derived, units
 from nabla.lake.objects.names import columns_of
 from nabla.lake.objects.sources import make_source
-from nabla.lake.objects.view import load_view
-from nabla.lake.refresh.refresh import Refresh
+from nabla.lake.refresh.facts import PinnedVersions
 from nabla.lake.refresh.subscriptions import ViewChange
 from nabla.lake.write.commit import Commit
 from nabla.lake.write.transaction import Transaction
@@ -75,16 +74,12 @@ def _change(context: LakeContext, before: Entry, state: LakeState) -> ViewChange
 
 def read_fresh(context: LakeContext, entry: Entry) -> DataFrame:
     """A view as a refresh would leave it. The files of that version are kept for this reader alone."""
-    refresh = Refresh(context, "auto")
-    with (
-        refresh.maintenance,
-        Commit(context, refresh.started, refresh.maintenance) as commit,
-    ):  # which is never published
-        for names in units([entry.name], refresh.started):
-            state = commit.state
-            first = state.entries[names[0]]
-            view = load_view(names[0], first.definition)
-            commit.maintain(names, {s: refresh.source(s, first, state) for s in view.sources}, "auto")
+    started = context.log.state()
+    versions = PinnedVersions(context.log, started)
+    with Commit(context, started) as commit:  # which is never published
+        for names in units([entry.name], started):
+            now = commit.state
+            commit.maintain(names, versions.sources(now.entries[names[0]], now), "auto")
         snapshot = _keep(context, commit.state.entries[entry.name].parts["data"])
         return snapshot_frame(context.spark.home, snapshot, columns_of(entry))
 

@@ -1,0 +1,176 @@
+"""Facts about a view and its sources, from the logs alone: shared by refreshes, `explain`, `status` and the watch.
+
+The decision whether there is anything to do for a view is made here, by `has_moved`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+from nabla._cached import cached_property
+from nabla.algebra.clock import EPOCH, Instant, Moments, stored_instant
+from nabla.engine.relations import Source
+from nabla.errors import NablaError
+from nabla.lake.objects.graph import moves_at_once
+from nabla.lake.objects.sources import current_version, make_source
+from nabla.lake.objects.view import View, load_view
+from nabla.lake.refresh.build import LOST
+from nabla.planner.choose import choose
+from nabla.planner.facts import Measured, SourceFacts, ViewFacts
+from nabla.planner.steps import Mode, Plan
+from nabla.storage.catalog import Entry, LakeState
+from nabla.storage.lakelog import LakeLog
+from nabla.storage.table import Snapshot
+
+Now = Callable[[str], Instant]
+"""The present moment in a time zone."""
+
+
+def has_moved(view: View, entry: Entry, versions: Mapping[str, int], moments: Moments) -> bool:
+    """Whether a view may differ from its query by now: a source has another version than the one it reflects, or a function
+    of the clock that it uses has another value. If not, its refresh is skipped."""
+    reflected = entry.facts["sources"]
+    return any(reflected[name] != version for name, version in versions.items()) or moments.moved(view.clock)
+
+
+def moments_of(view: View, entry: Entry, now: Now) -> Moments:
+    """The moment that a view reflects and the present one. The clock is not asked for a view that does not use it."""
+    if not view.clock:
+        return EPOCH
+    reflected = stored_instant(entry.facts.get("clock"))
+    present = now(reflected.zone if reflected else "UTC")
+    return Moments(reflected or present, present)
+
+
+def state_snapshots(log: LakeLog, view: View, entry: Entry) -> dict[str, Snapshot]:
+    """The tables of a view's hidden states, by the names under which plans scan them."""
+    stages = (stage for stage in view.staged.stages if stage.table in entry.parts)
+    return {stage.state_table: log.snapshot(entry.parts[stage.table]) for stage in stages}
+
+
+class PinnedVersions:
+    """The versions of sources that views are brought to, one for all views that read a source.
+
+    Tables are pinned to the state `started`, registered ones to the version that they have when the first view asks. Views
+    count as they are by then: they may have been refreshed since.
+    """
+
+    def __init__(self, log: LakeLog, started: LakeState) -> None:
+        self.started = started
+        self._log = log
+        self._registered: dict[str, int] = {}
+
+    def version(self, source: str, reader: Entry, state: LakeState) -> int:
+        """The version of a source for one of its readers. Readers that move at once may be further than the pinned state."""
+        entry = self.started.entries[source]
+        if entry.kind == "registered":
+            if source not in self._registered:
+                self._registered.setdefault(source, current_version(self._log, entry))
+            return self._registered[source]
+        pinned = entry.kind == "table" and not moves_at_once(reader)
+        return (self.started if pinned else state).entries[source].parts["data"].version
+
+    def sources(self, reader: Entry, state: LakeState) -> dict[str, Source]:
+        """All that a view reads, between the versions that it reflects and those that it is brought to."""
+        reflected = reader.facts["sources"]
+        return {
+            name: make_source(self._log, name, state, reflected[name], self.version(name, reader, state))
+            for name in load_view(reader.name, reader.definition).sources
+        }
+
+
+class StaleViews:
+    """The views that have moved, or read one that has, in the state that versions are pinned to; with `among`, only these
+    are looked at. Every view is looked at once, however many others read it."""
+
+    def __init__(self, versions: PinnedVersions, among: Collection[str] | None = None, now: Now = Instant.now) -> None:
+        self._versions = versions
+        self._among = among
+        self._now = now
+        self._known: dict[str, bool] = {}
+
+    def __contains__(self, name: str) -> bool:
+        if name not in self._known:
+            self._known[name] = self._is_stale(self._versions.started.entries[name])
+        return self._known[name]
+
+    def _is_stale(self, entry: Entry) -> bool:
+        if not entry.facts.get("sources") or (self._among is not None and entry.name not in self._among):
+            return False
+        view, state = load_view(entry.name, entry.definition), self._versions.started
+        versions = {name: self._versions.version(name, entry, state) for name in view.sources}
+        return has_moved(view, entry, versions, moments_of(view, entry, self._now)) or any(s in self for s in versions)
+
+
+@dataclass(frozen=True, eq=False)
+class RefreshInputs:
+    """All that the refresh of a view depends on: what is stored of it, its sources between two versions, and the clock.
+
+    `cold` says that this process has not computed the view yet.
+    """
+
+    view: View
+    entry: Entry
+    sources: Mapping[str, Source]
+    moments: Moments
+    cold: bool
+
+    def plan(self, mode: Mode) -> Plan:
+        """The plan of the refresh. Where nothing has moved, the sources are not looked at: they may not be there."""
+        if self.entry.definition["layout"] != self.view.layout:
+            raise _other_layout(self.view)
+        versions = {name: source.new for name, source in self.sources.items()}
+        if mode != "full" and not has_moved(self.view, self.entry, versions, self.moments):
+            return Plan(self.view.name, "skip", "no source changed", ())
+        return choose(self.facts, self.view.staged, mode)
+
+    @cached_property
+    def facts(self) -> ViewFacts:
+        """What the planner compares: the sizes of sources and changes, and past measurements."""
+        found, must_rebuild = [], ""
+        for name, source in self.sources.items():
+            facts, reason = _source_facts(name, source)
+            found.append(facts)
+            must_rebuild = reason or must_rebuild
+        stored = self.entry.facts
+        past = tuple(Measured(**{**p, "changed": tuple(p.get("changed", ()))}) for p in stored.get("past", ()))
+        rows, clock_moved = stored.get("rows", 0), self.moments.moved(self.view.clock)
+        obstacles = self.view.obstacles
+        return ViewFacts(self.view.name, rows, tuple(found), past, obstacles, must_rebuild, self.cold, clock_moved)
+
+
+def _source_facts(name: str, source: Source) -> tuple[SourceFacts, str]:
+    """The facts of a source, and why a view that reads it must be recomputed, if it must."""
+    if source.old == LOST:
+        return SourceFacts(name, source.after.rows, 0, 0, True), f"{name} was built again"
+    changed, gone, must_rebuild = 0, False, ""
+    try:
+        changed = source.changed_rows
+        if source.feed is None and source.old != source.new and source.change.schema_changed:
+            raise _schema_changed(name)
+        gone = source.past_is_gone
+    except NablaError as error:
+        if error.code != "NABLA_VERSION_GONE":
+            raise
+        must_rebuild = f"{error.code}: {error.message} (source {name})"
+    moved = source.old != source.new
+    return SourceFacts(name, source.after.rows, changed, 0, moved, source.after.bytes, gone), must_rebuild
+
+
+def _schema_changed(source: str) -> NablaError:
+    return NablaError(
+        "NABLA_SCHEMA_CHANGED",
+        f'the columns of "{source}" have changed since the view was made',
+        place=f'table "{source}"',
+        remedy="Register the table again and create the views that read it again, with rebuild=True.",
+    )
+
+
+def _other_layout(view: View) -> NablaError:
+    return NablaError(
+        "NABLA_LAYOUT",
+        "this version of Nabla keeps the view's hidden state in another form",
+        place=f'view "{view.name}"',
+        remedy="Create the view again with rebuild=True.",
+    )
