@@ -12,7 +12,7 @@ from nabla.engine.relations import Source
 from nabla.explain.explanation import Explanation, Subject, explain
 from nabla.explain.notes import Stored
 from nabla.lake.context import LakeContext
-from nabla.lake.objects.graph import derived
+from nabla.lake.objects.graph import is_derived
 from nabla.lake.objects.view import View, load_view
 from nabla.lake.refresh.facts import PinnedVersions, RefreshInputs, StaleViews, moments_of, state_snapshots
 from nabla.planner.choose import costs
@@ -30,7 +30,7 @@ def explain_view(context: LakeContext, name: str, mode: Mode) -> Explanation:
     sources = versions.sources(entry, state)
     inputs = RefreshInputs(view, entry, sources, moments_of(view, entry, Instant.now), context.is_cold(view.name))
     stale = StaleViews(versions)
-    upstream = tuple(s for s in view.sources if derived(state.entries[s]) and s in stale)
+    upstream = tuple(s for s in view.sources if is_derived(state.entries[s]) and s in stale)
     subject = Subject(
         plan=_after(upstream, inputs.plan(mode)),
         staged=view.staged,
@@ -56,7 +56,7 @@ def last_refresh(entry: Entry) -> str:
 
 
 def _after(upstream: tuple[str, ...], plan: Plan) -> Plan:
-    """What a view that has to be refreshed first will change is not known before."""
+    """Add to the reason that views upstream come first: their changes are not known before they are refreshed."""
     if not upstream:
         return plan
     return replace(plan, reason=f"{plan.reason}; {', '.join(upstream)} would be refreshed first and may change")

@@ -138,7 +138,7 @@ class Lake:
         A view of that name is an error unless `rebuild` is set: then it is replaced, whatever its definition was.
         `maintain` says when it follows its sources: in the same commit ("immediate"), at the next refresh ("deferred"),
         only when a refresh names it ("manual"), or within a time that `nabla watch` keeps to ("5 minutes"). With `detached`,
-        what it reads of its sources is kept in auxiliary views, so that it can be refreshed without them.
+        auxiliary views keep the parts of its sources that it reads, so that it can be refreshed without them.
         """
         return views.create_view(self._context, name, query, rebuild, maintain, detached)
 
@@ -161,7 +161,7 @@ class Lake:
     def create_rules(self, name: str, text: str, rebuild: bool = False) -> RefreshReport:
         """Create views from Datalog rules over the lake's tables and views: one for each predicate that they define.
 
-        Predicates may depend on each other, and on what is not there (`not p(X)`). All of them are built, or none. Rules
+        Predicates may depend on each other, and on the absence of facts (`not p(X)`). All of them are built, or none. Rules
         of that name are an error unless `rebuild` is set: then they are replaced.
         """
         return rules.create_rules(self._context, name, text, rebuild)
@@ -175,7 +175,7 @@ class Lake:
         return rules.ask(self._context, question)
 
     def delta_rules(self, name: str) -> str:
-        """The incremental rules of a program: how insertions and deletions follow from those of what it reads."""
+        """The incremental rules of a program: how its insertions and deletions follow from those of its tables."""
         return rules.delta_rules(self._context, name)
 
     def drop_rules(self, name: str) -> None:
@@ -189,7 +189,7 @@ class Lake:
     def refresh(
         self, *names: str, mode: Mode = "auto", progress: Callable[[ViewReport], None] | None = None
     ) -> RefreshReport:
-        """Bring all views but the manual ones, or the given ones with what they depend on, up to date.
+        """Bring all views but the manual ones, or the given ones with the views that they read, up to date.
 
         A view whose change would violate a constraint stays at its last good version; the report says so (`held`).
 
@@ -217,7 +217,7 @@ class Lake:
         return read.read(self._context, name, version, fresh)
 
     def changes(self, name: str, since: int = 0) -> DataFrame:
-        """What changed after version `since`, a row a copy: the columns, _change_type, _version and _timestamp."""
+        """The changes after version `since`, a row a copy: the columns, _change_type, _version and _timestamp."""
         return read.read_changes(self._context, name, since)
 
     def sql(self, text: str) -> DataFrame:
@@ -249,7 +249,7 @@ class Lake:
         verify_views(self._context, names)
 
     def status(self) -> LakeStatus:
-        """All tables and views: kind, version, rows, and for views what they reflect and whether that is stale."""
+        """All tables and views: kind, version, rows, and for views the versions they reflect and whether they are stale."""
         return status.lake_status(self._context)
 
     def history(self, name: str | None = None, limit: int | None = None) -> History:

@@ -14,7 +14,7 @@ from nabla.errors import NablaError
 from nabla.frontends.nested.schema import Schema
 from nabla.frontends.nested.updates import unnest_sql
 from nabla.lake.context import LakeContext
-from nabla.lake.objects.graph import derived
+from nabla.lake.objects.graph import is_derived
 from nabla.lake.objects.names import columns_of
 from nabla.lake.objects.sources import current_version
 from nabla.lake.write import nested_tables as nests
@@ -26,7 +26,7 @@ from nabla.storage.changes import between
 def read(context: LakeContext, name: str, version: int | None, fresh: bool) -> DataFrame:
     """A table or view, at one of its versions if one is given, or as a refresh would leave it."""
     entry = context.names(context.log.state()).entry(name)
-    if fresh and version is None and derived(entry):
+    if fresh and version is None and is_derived(entry):
         return read_fresh(context, entry)
     part = entry.parts["data"]
     if version is not None and entry.kind != "registered" and version > part.version:
@@ -43,7 +43,7 @@ def read(context: LakeContext, name: str, version: int | None, fresh: bool) -> D
 def read_changes(context: LakeContext, name: str, since: int) -> DataFrame:
     """The changes after a version, a row a copy: those of a view from its feed, those of a table from its log."""
     entry = context.names(context.log.state()).entry(name)
-    if not derived(entry):
+    if not is_derived(entry):
         return _table_changes(context, entry, since)
     names = [*columns_of(entry), *FEED_COLUMNS]
     feed = snapshot_frame(context.spark.home, context.log.snapshot(entry.parts["feed"]), names)

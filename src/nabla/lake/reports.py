@@ -1,4 +1,4 @@
-"""What the lake's methods return: typed records that print well in a terminal and in a notebook."""
+"""The results of the lake's methods: typed records that print well in a terminal and in a notebook."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class ViewReport(_Record):
         return super(ViewReport, said).to_dict() | {"violations": [v.to_dict() for v in self.violations]}
 
     def brief(self) -> dict[str, Any]:
-        """As a lake remembers it: of rounds, which may be thousands, their number."""
+        """The report in the form that the lake stores: rounds, which may be thousands, as their number."""
         return self.to_dict() | {"rounds": len(self.rounds)}
 
 

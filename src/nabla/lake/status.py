@@ -6,7 +6,7 @@ import datetime
 
 from nabla.lake.context import LakeContext
 from nabla.lake.explain import last_refresh
-from nabla.lake.objects.graph import derived
+from nabla.lake.objects.graph import is_derived
 from nabla.lake.objects.view import load_view
 from nabla.lake.refresh.facts import PinnedVersions, StaleViews
 from nabla.lake.reports import Event, History, LakeStatus, Status
@@ -29,7 +29,7 @@ def _status(context: LakeContext, entry: Entry, stale: bool) -> Status:
         version, rows = snapshot.version, snapshot.rows
     obstacles: tuple[str, ...] = ()
     when = ""
-    if derived(entry):
+    if is_derived(entry):
         view = load_view(entry.name, entry.definition)
         obstacles = tuple(str(o) for o in view.obstacles)
         when = view.on_violation or view.maintain

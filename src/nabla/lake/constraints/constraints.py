@@ -22,7 +22,7 @@ from nabla.lake.context import LakeContext
 from nabla.lake.objects.sources import current_source
 from nabla.lake.objects.view import View, load_view
 from nabla.lake.refresh.create import Built, build_views, create
-from nabla.lake.refresh.verify import recomputed
+from nabla.lake.refresh.verify import recompute
 from nabla.lake.reports import Checked, CheckReport, ViewReport
 from nabla.lake.write.new_table import new_table
 from nabla.storage.catalog import Entry, LakeState
@@ -105,7 +105,7 @@ def declared_constraints(table: str, keys: Sequence[str], foreign_keys: Mapping[
 
 
 def check_constraints(context: LakeContext, names: Sequence[str]) -> CheckReport:
-    """Every constraint, or the given ones, evaluated from scratch on the lake as it is."""
+    """Every constraint, or the given ones, recompute_recursive from scratch on the lake as it is."""
     state = context.log.state()
     wanted = [context.names(state).entry(n, "constraint") for n in names] or [
         e for e in state.entries.values() if e.kind == "constraint"
@@ -157,7 +157,7 @@ def _new_quarantines(context: LakeContext, view: View, state: LakeState) -> dict
 def _check(context: LakeContext, entry: Entry, state: LakeState) -> Checked:
     view = load_view(entry.name, entry.definition)
     now = {name: current_source(context.log, name, state).new for name in entry.facts["sources"]}
-    with recomputed(context, view, replace(entry, facts={**entry.facts, "sources": now}), state) as frame:
+    with recompute(context, view, replace(entry, facts={**entry.facts, "sources": now}), state) as frame:
         rows = types.conform(frame.toArrow(), view.schema)
     found = Violation(entry.name, entry.definition["on_violation"], view.outputs, rows, rows.num_rows)
     return Checked(entry.name, found.action, rows.num_rows, found)

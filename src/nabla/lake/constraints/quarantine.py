@@ -70,7 +70,7 @@ def _set_aside(changes: TableChanges, violation: Violation, found: Attribution) 
     causes = set(_tuples(violation.rows.select(list(found.places)).columns))
     culprits = net.filter(_mask(row in causes for row in _tuples(net.select(columns).columns)))
     if key := [stored[column] for column in change.entry.definition["key"] or ()]:
-        # What is done to a row is done as a whole: an update is a deletion and an insertion.
+        # An update is a deletion and an insertion: both halves are set aside, or neither.
         keys = set(_tuples(culprits.select(key).columns))
         culprits = net.filter(_mask(row in keys for row in _tuples(net.select(key).columns)))
     if culprits.num_rows:
@@ -95,7 +95,7 @@ def _tuples(columns: Iterable[pa.ChunkedArray]) -> Iterator[tuple[Any, ...]]:
 
 
 def _hashable(column: pa.ChunkedArray) -> list[Any]:
-    """Equal where the values are: NULL equals NULL, nested values by what they are spelled like."""
+    """Values that are equal where SQL's grouping says so: NULL equals NULL. Nested values are compared by their spelling."""
     nested = pa.types.is_nested(column.type)
     return [repr(value) if nested else value for value in column.to_pylist()]
 

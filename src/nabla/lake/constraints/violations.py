@@ -46,7 +46,7 @@ class Violation:
 
 
 def violation_of(constraint: str, action: str, names: tuple[str, ...], stored: Snapshot, new: int = 0) -> Violation:
-    """What is stored of a constraint's violations. Of one that sets rows aside, all are needed."""
+    """The stored violations of a constraint: the first ones, or all if the constraint sets rows aside."""
     pieces, missing = [stored.schema.empty_table()], stored.rows if action == "quarantine" else LISTED
     for file in stored.files:
         if missing > 0:

@@ -1,1 +1,1 @@
-"""What a lake holds: names, definitions, and what depends on what."""
+"""The objects of a lake: their names, their definitions, and the graph of views and their sources."""

@@ -1,4 +1,4 @@
-"""What depends on what in a lake: the views and constraints that read a table, and in what order they follow it."""
+"""The graph of a lake: views and constraints read tables and other views, and follow them in an order that it gives."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Job = tuple[Unit, ...]
 """Units that are committed together, sources first."""
 
 
-def derived(entry: Entry) -> bool:
-    """Whether something is computed from other things: a view, or the violations of a constraint."""
+def is_derived(entry: Entry) -> bool:
+    """Whether an object is computed from others: a view, or the violations of a constraint."""
     return entry.kind in ("view", "constraint")
 
 
@@ -24,7 +24,7 @@ def moves_at_once(entry: Entry) -> bool:
 
 
 def sources_of(entry: Entry) -> Set[str]:
-    """What an entry was computed from; nothing for a table."""
+    """The tables and views that an object was computed from; none for a table."""
     return frozenset(entry.facts.get("sources", ()))
 
 
@@ -36,7 +36,7 @@ def with_upstream(names: Iterable[str], state: LakeState) -> list[str]:
 
     def visit(name: str) -> None:
         entry = state.entries[name]
-        if not derived(entry) or name in order:
+        if not is_derived(entry) or name in order:
             return
         if entry.definition.get("maintain") == "manual" and name not in named:
             return
@@ -50,19 +50,20 @@ def with_upstream(names: Iterable[str], state: LakeState) -> list[str]:
     return list(order)
 
 
-def together(names: Iterable[str], state: LakeState) -> list[Unit]:
-    """The views by what is computed together: those of a recursion."""
+def group_into_units(names: Iterable[str], state: LakeState) -> list[Unit]:
+    """The units that views belong to: the views of a recursion are computed together."""
     return list(dict.fromkeys(load_view(name, state.entries[name].definition).group for name in names))
 
 
-def units(names: Iterable[str], state: LakeState) -> list[Unit]:
-    """What is computed together, sources first, with all views on the way."""
-    return together(with_upstream(names, state), state)
+def upstream_units(names: Iterable[str], state: LakeState) -> list[Unit]:
+    """The units of views and of all views that they read, sources first."""
+    return group_into_units(with_upstream(names, state), state)
 
 
 def layers(names: list[str], state: LakeState) -> list[list[Job]]:
-    """What is committed together, by how many others it comes after. `names` have sources first."""
-    below = _jobs(together(names, state), state)
+    """Jobs in layers: a job comes after all that it reads, and jobs of one layer do not read each other. `names` have
+    sources first."""
+    below = _jobs(group_into_units(names, state), state)
     depth: dict[Job, int] = {}
     while len(depth) < len(below):
         for job, others in below.items():
@@ -72,9 +73,9 @@ def layers(names: list[str], state: LakeState) -> list[list[Job]]:
 
 
 def _jobs(own: list[Unit], state: LakeState) -> dict[Job, set[Job]]:
-    """What is committed together, and which of it reads which.
+    """The jobs, each with those that it reads.
 
-    Views that a constraint relates change together, or none could without the other; so does what lies between them.
+    Views that one constraint reads change together, since none might change without the other; so do views between them.
     """
     job_of: dict[Unit, Job] = {unit: (unit,) for unit in own}
 

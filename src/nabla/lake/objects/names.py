@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from nabla.engine import intake, types
 from nabla.engine.apply import FEED_COLUMNS
 from nabla.errors import NablaError
-from nabla.lake.objects.graph import derived, sources_of
+from nabla.lake.objects.graph import is_derived, sources_of
 from nabla.lake.objects.view import View, load_view
 from nabla.storage.catalog import Entry, LakeState
 
@@ -26,7 +26,7 @@ UNKNOWN = {
 
 def columns_of(entry: Entry) -> tuple[str, ...]:
     """The columns of a table or view as users call them."""
-    if derived(entry):
+    if is_derived(entry):
         return tuple(entry.definition["outputs"])
     return tuple(types.from_json(entry.definition["schema"]).names)
 
@@ -105,7 +105,7 @@ class Names:
         def visit(names: Iterable[str]) -> None:
             for name in names:
                 upstream.add(name)
-                if derived(self.state.entries[name]):
+                if is_derived(self.state.entries[name]):
                     visit(load_view(name, self.state.entries[name].definition).sources)
 
         visit(view.sources)

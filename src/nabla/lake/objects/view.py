@@ -27,7 +27,8 @@ class View:
     expression that it was made from, if it was, and `key` its key if it is computed key by key. `rules` is the program that
     defines it. The plan of a recursive predicate has its columns only: its rules are evaluated together with those it
     depends on. `maintain` says when it follows its sources. A constraint is a view that must stay empty: `on_violation` says
-    what happens otherwise. `serves` names the view that this one is auxiliary to, `functions` are what it calls of Python."""
+    what happens otherwise. `serves` names the view that this one is auxiliary to, `functions` are the Python functions that
+    it calls."""
 
     name: str
     plan: Node

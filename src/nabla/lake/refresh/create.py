@@ -36,7 +36,7 @@ class Definition(Protocol):
     """Something that can be created."""
 
     def build(self, context: LakeContext, state: LakeState) -> Built:
-        """Write its files, over the lake in this state. The names of what it makes have to be free there."""
+        """Write its files, over the lake in this state. The names of the new objects have to be free there."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class ViewDefinition:
 
 
 def build_views(context: LakeContext, views: Iterable[View], state: LakeState, place: str) -> Built:
-    """The files of views that are computed together. Errors of Spark are told in the words of the lake."""
+    """The files of views that are computed together. Errors of Spark come back as errors of Nabla."""
     try:
         built = build(context, {view.name: view for view in views}, state)
     except PySparkException as error:

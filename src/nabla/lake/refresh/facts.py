@@ -105,7 +105,7 @@ class StaleViews:
 
 @dataclass(frozen=True, eq=False)
 class RefreshInputs:
-    """All that the refresh of a view depends on: what is stored of it, its sources between two versions, and the clock.
+    """All that the refresh of a view depends on: its stored entry, its sources between two versions, and the clock.
 
     `cold` says that this process has not computed the view yet.
     """
@@ -127,7 +127,7 @@ class RefreshInputs:
 
     @cached_property
     def facts(self) -> ViewFacts:
-        """What the planner compares: the sizes of sources and changes, and past measurements."""
+        """The sizes of sources and changes and the past measurements, from which the planner chooses."""
         found, must_rebuild = [], ""
         for name, source in self.sources.items():
             facts, reason = _source_facts(name, source)

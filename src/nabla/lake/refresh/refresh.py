@@ -27,9 +27,9 @@ RETRIES = 5
 Progress = Callable[[ViewReport], None]
 
 
-def due(state: LakeState) -> list[str]:
+def views_to_refresh(state: LakeState) -> list[str]:
     """The views that `lake.refresh()` without names brings up to date, and the constraints over registered tables: other
-    constraints move in the same commit as what they read."""
+    constraints move in the same commit as their sources."""
     views = [n for n, e in state.entries.items() if e.kind == "view" and e.definition.get("maintain") != "manual"]
     registered = {n for n, e in state.entries.items() if e.kind == "registered"}
     checked = [n for n, e in state.entries.items() if e.kind == "constraint" and registered & sources_of(e)]
@@ -45,7 +45,7 @@ def refresh_views(
             "NABLA_MODE", f"there is no mode {mode!r}", place="mode=", remedy=f"Use one of {', '.join(MODES)}."
         )
     state = context.log.state()
-    wanted = [context.names(state).entry(n, "view", "constraint").name for n in names] or due(state)
+    wanted = [context.names(state).entry(n, "view", "constraint").name for n in names] or views_to_refresh(state)
     try:
         return Refresh(context, mode).run(wanted, progress)
     finally:
@@ -78,7 +78,7 @@ class Refresh:
         return RefreshReport({name: reports[name] for name in wanted})
 
     def _layer(self, layer: list[Job]) -> Iterator[ViewReport]:
-        """What does not depend on each other goes side by side."""
+        """Refresh jobs that do not read each other side by side."""
         if len(layer) == 1:
             yield from self._job(layer[0])
             return

@@ -76,7 +76,7 @@ def _exists(context: LakeContext, known: StoredRules, program: Program) -> Nabla
 
 
 def _meaning(program: Program) -> tuple[object, ...]:
-    """What comments and layout do not change."""
+    """The clauses and columns of a program, without comments and layout."""
     return tuple(map(str, program.clauses)), tuple(program.columns(p) for p in program.stored)
 
 
@@ -156,7 +156,9 @@ def _answer(program: Program, question: str, queries: Queries, schema: StructTyp
     return rounds.whole(magic.ask(program, question, rounds), schema)
 
 
-def evaluated(context: LakeContext, workspace: Workspace, view: View, entry: Entry, state: LakeState) -> DataFrame:
+def recompute_recursive(
+    context: LakeContext, workspace: Workspace, view: View, entry: Entry, state: LakeState
+) -> DataFrame:
     """A recursive view computed from scratch by Spark, from the versions that it reflects."""
     assert view.rules is not None
     sources = {n: make_source(context.log, n, state, v, v) for n, v in entry.facts["sources"].items()}

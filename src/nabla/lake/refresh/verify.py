@@ -1,4 +1,4 @@
-"""Is a view exactly its query? Recomputed from the versions it reflects, and compared as bags."""
+"""Verification: a view is recomputed from the versions that it reflects, and compared with its table as a bag."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from nabla.engine.sources import snapshot_frame
 from nabla.engine.spark.frames import Workspace
 from nabla.errors import Mismatch, NablaError
 from nabla.lake.context import LakeContext
-from nabla.lake.objects.graph import derived
+from nabla.lake.objects.graph import is_derived
 from nabla.lake.objects.sources import current_source, make_source
 from nabla.lake.objects.view import View, load_view
 from nabla.lake.refresh.build import LOST
-from nabla.lake.refresh.rules import evaluated
+from nabla.lake.refresh.rules import recompute_recursive
 from nabla.planner.choose import TINY_TABLES
 from nabla.planner.steps import Size
 from nabla.storage.bags import N
@@ -43,7 +43,7 @@ def verify_views(context: LakeContext, names: Sequence[str]) -> None:
     """Compare the views named, or all, with their queries. Mismatch where one is not exactly its query."""
     state = context.log.state()
     wanted = [context.names(state).entry(n) for n in names] or state.entries.values()
-    for entry in filter(derived, wanted):
+    for entry in filter(is_derived, wanted):
         _verify(context, entry, state)
 
 
@@ -57,21 +57,21 @@ def _verify(context: LakeContext, entry: Entry, state: LakeState) -> None:
             remedy="Refresh it first.",
         )
     with _workspace(context, view, entry, state) as workspace:
-        expected = _recomputed(context, workspace, view, entry, state)
+        expected = _recompute(context, workspace, view, entry, state)
         stored = context.log.snapshot(entry.parts["data"])
         found = workspace.fitted(snapshot_frame(workspace, stored, view.schema.names))
-        differences = _difference(found, expected, view)
+        differences = _compare(found, expected, view)
         if differences.num_rows and any(map(_leaves_a_choice, view.plan.walk())):
-            differences = _difference(found, _without_ties(workspace, view, entry), view)
+            differences = _compare(found, _without_ties(workspace, view, entry), view)
     if differences.num_rows:
-        _compare_roughly(view, *(_copies(differences, sign) for sign in (1, -1)))
+        _compare_roughly(view, *(_repeat(differences, sign) for sign in (1, -1)))
 
 
 @contextmanager
-def recomputed(context: LakeContext, view: View, entry: Entry, state: LakeState) -> Iterator[DataFrame]:
-    """A view's query, evaluated from scratch on the versions that its entry names."""
+def recompute(context: LakeContext, view: View, entry: Entry, state: LakeState) -> Iterator[DataFrame]:
+    """A view's query, recompute_recursive from scratch on the versions that its entry names."""
     with _workspace(context, view, entry, state) as workspace:
-        yield _recomputed(context, workspace, view, entry, state)
+        yield _recompute(context, workspace, view, entry, state)
 
 
 def _workspace(context: LakeContext, view: View, entry: Entry, state: LakeState) -> Workspace:
@@ -86,55 +86,55 @@ def _size(context: LakeContext, entry: Entry, state: LakeState) -> Size:
     return "tiny" if rows < TINY_TABLES else "large"
 
 
-def _difference(found: DataFrame, expected: DataFrame, view: View) -> pa.Table:
+def _compare(found: DataFrame, expected: DataFrame, view: View) -> pa.Table:
     """The rows that one of two bags has more copies of, with how many more: one query, and maps can be counted, too."""
     names = [f"c{i}" for i in range(len(view.schema))]
     expected = expected.toDF(*names)
-    found = _collated(found.toDF(*names), expected)
+    found = _collate(found.toDF(*names), expected)
     signed = found.selectExpr("*", "1L AS n").unionAll(expected.selectExpr("*", "-1L AS n"))
     different = signed.groupBy(*names).agg({"n": "sum"}).where("`sum(n)` <> 0")
     return types.conform(different.toArrow(), types.with_weight(view.schema))
 
 
-def _collated(found: DataFrame, like: DataFrame) -> DataFrame:
-    """Stored strings with the collations of the query, which says what is equal."""
+def _collate(found: DataFrame, like: DataFrame) -> DataFrame:
+    """Stored strings with the collations of the query, which decide about equality."""
     wanted = {f.name: f.dataType for f in like.schema.fields if isinstance(f.dataType, StringType)}
     return found.withColumns({name: found[name].cast(kind) for name, kind in wanted.items() if kind != StringType()})
 
 
-def _copies(differences: pa.Table, sign: int) -> pa.Table:
+def _repeat(differences: pa.Table, sign: int) -> pa.Table:
     """The rows that there are too many of (sign 1) or too few (sign -1), each as often."""
     counts = pc.multiply(differences[N], pa.scalar(sign, pa.int64())).to_pylist()
     rows = [row for row, n in enumerate(counts) for _ in range(n)]
     return differences.drop_columns([N]).take(pa.array(rows, pa.int64()))
 
 
-def _recomputed(context: LakeContext, workspace: Workspace, view: View, entry: Entry, state: LakeState) -> DataFrame:
+def _recompute(context: LakeContext, workspace: Workspace, view: View, entry: Entry, state: LakeState) -> DataFrame:
     """The user's own text where there is one: it owes nothing to Nabla's algebra."""
     if view.recursive:
-        return evaluated(context, workspace, view, entry, state)
+        return recompute_recursive(context, workspace, view, entry, state)
     for name, version in entry.facts["sources"].items():
         source = make_source(context.log, name, state, version, version)
         workspace.fitted(source.frame(workspace, At.NEW)).createOrReplaceTempView(name)
     if view.sql is not None and not view.clock and not view.functions:
         return workspace.session.sql(view.sql)
-    return _evaluated(workspace, view.plan, entry)
+    return _evaluate(workspace, view.plan, entry)
 
 
 def _leaves_a_choice(node: Node) -> bool:
-    """Where rows tie for the last places of a LIMIT, any of them is an answer, and so is any row's value for `first` (which is
-    a least or greatest row in the algebra), even after an ORDER BY: Spark may lose it on the way."""
+    """Whether an operator has several right results: any of the rows that tie for the last places of a LIMIT, any row's value
+    for `first` (which is a least or greatest row in the algebra), even after an ORDER BY, which Spark may lose on the way."""
     chosen = isinstance(node, Aggregate) and any(call.function in CHOOSING for call in node.calls)
     return chosen or isinstance(node, TopK)
 
 
 def _without_ties(workspace: Workspace, view: View, entry: Entry) -> DataFrame:
-    """The view's query as it is maintained: of rows that any of would do it has certain ones."""
+    """The view's query as it is maintained: where several rows are right, it always takes the same ones."""
     plan = map_nodes(view.plan, lambda node: without_ties(node) if isinstance(node, TopK) else node)
-    return _evaluated(workspace, plan, entry)
+    return _evaluate(workspace, plan, entry)
 
 
-def _evaluated(workspace: Workspace, plan: Node, entry: Entry) -> DataFrame:
+def _evaluate(workspace: Workspace, plan: Node, entry: Entry) -> DataFrame:
     text = to_sql(plan, _name)
     reflected = stored_instant(entry.facts.get("clock"))
     return workspace.session.sql(Moments(reflected, reflected).bound(text) if reflected else text)

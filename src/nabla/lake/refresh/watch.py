@@ -11,7 +11,7 @@ from nabla.lake.constraints.violations import Violated
 from nabla.lake.context import HasContext
 from nabla.lake.objects.graph import with_upstream
 from nabla.lake.refresh.facts import PinnedVersions, StaleViews
-from nabla.lake.refresh.refresh import due, refresh_views
+from nabla.lake.refresh.refresh import refresh_views, views_to_refresh
 from nabla.lake.refresh.schedule import freshness
 from nabla.lake.reports import ViewReport
 from nabla.planner.steps import Mode
@@ -30,7 +30,7 @@ def _nothing(_: object) -> None:
 
 @dataclass
 class Watch:
-    """Watches the views named, with what they depend on, or all. One view that cannot be refreshed stops no other."""
+    """Watches the views named, with all views that they read, or all. One view that cannot be refreshed stops no other."""
 
     lake: HasContext
     views: Sequence[str] = ()
@@ -52,7 +52,7 @@ class Watch:
                 return
 
     def turn(self) -> bool:
-        """Looks once, and refreshes what is stale; whether all of that worked."""
+        """Look once and refresh the stale views; true if all of that worked."""
         try:
             stale = self._stale()
             worked = not stale or self._refresh(stale)
@@ -68,7 +68,7 @@ class Watch:
         state = context.log.state()
         stale = StaleViews(PinnedVersions(context.log, state))
         named = [context.names(state).entry(n, "view").name for n in self.views]
-        watched = with_upstream(named, state) if named else due(state)
+        watched = with_upstream(named, state) if named else views_to_refresh(state)
         return tuple(n for n in watched if n in stale and _may_wait_no_longer(state.entries[n]))
 
     def _refresh(self, names: tuple[str, ...]) -> bool:

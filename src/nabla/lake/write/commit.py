@@ -17,7 +17,7 @@ from nabla.engine.relations import Source
 from nabla.errors import Conflict
 from nabla.lake.constraints.violations import Violated, Violation, violation_of
 from nabla.lake.context import LakeContext
-from nabla.lake.objects.graph import Unit, moves_at_once, sources_of, units
+from nabla.lake.objects.graph import Unit, moves_at_once, sources_of, upstream_units
 from nabla.lake.objects.sources import make_source
 from nabla.lake.objects.view import load_view
 from nabla.lake.refresh.maintain import Maintenance
@@ -113,7 +113,7 @@ class Commit:
     def follow(self, wanted: Callable[[Entry], bool] = moves_at_once) -> None:
         """Maintain the wanted views and constraints that read something that this commit moves, sources first."""
         state = self.state
-        for names in units((n for n, e in state.entries.items() if wanted(e)), state):
+        for names in upstream_units((n for n, e in state.entries.items() if wanted(e)), state):
             first = self.state.entries[names[0]]
             if wanted(first) and names[0] not in self._settled and not self.moved.isdisjoint(sources_of(first)):
                 self.maintain(names, self._sources(first))
@@ -127,7 +127,7 @@ class Commit:
         return done.reports
 
     def _sources(self, entry: Entry) -> dict[str, Source]:
-        """What a view reads, between the versions that it reflects and those of this commit. A registered table stays where
+        """The sources of a view, between the versions that it reflects and those of this commit. A registered table stays where
         it was: what others write does not become visible by a commit of the lake."""
         state, found = self.state, {}
         for name in load_view(entry.name, entry.definition).sources:
@@ -137,7 +137,7 @@ class Commit:
         return found
 
     def violations(self) -> tuple[Violation, ...]:
-        """What the constraints that this commit moves find, if anything. A new one was checked when it was built."""
+        """The violations of constraints that this commit moves. A new constraint was checked when it was built."""
         moved = (entry for name, entry in self.changes.items() if name in self._base.entries)
         return tuple(self._violation(e) for e in moved if e and e.kind == "constraint" and e.facts["rows"])
 

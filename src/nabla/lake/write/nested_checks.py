@@ -1,4 +1,4 @@
-"""Is a nested table in partitioned normal form? Asked of rows that were written, and of keys before a commit."""
+"""Checks of the partitioned normal form of nested tables: of rows that were written, and of keys before a commit."""
 
 from __future__ import annotations
 

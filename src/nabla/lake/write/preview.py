@@ -14,7 +14,7 @@ from nabla.engine import types
 from nabla.engine.sources import snapshot_frame
 from nabla.lake.constraints.violations import Violation
 from nabla.lake.context import LakeContext
-from nabla.lake.objects.graph import derived, units
+from nabla.lake.objects.graph import is_derived, upstream_units
 from nabla.lake.objects.names import columns_of
 from nabla.lake.objects.sources import make_source
 from nabla.lake.refresh.facts import PinnedVersions
@@ -58,7 +58,7 @@ def preview(context: LakeContext, transaction: Transaction) -> Preview:
     state = changes.state
     with Commit(context, state) as commit:  # which is never published
         changes.put_into(commit)
-        commit.follow(derived)
+        commit.follow(is_derived)
         found = {name: _change(context, state.entries[name], commit.state) for name in sorted(commit.moved)}
         kinds = {name: state.entries[name].kind for name in found}
         by_kind = {k: {n: c for n, c in found.items() if kinds[n] == k} for k in ("table", "view", "constraint")}
@@ -77,7 +77,7 @@ def read_fresh(context: LakeContext, entry: Entry) -> DataFrame:
     started = context.log.state()
     versions = PinnedVersions(context.log, started)
     with Commit(context, started) as commit:  # which is never published
-        for names in units([entry.name], started):
+        for names in upstream_units([entry.name], started):
             now = commit.state
             commit.maintain(names, versions.sources(now.entries[names[0]], now), "auto")
         snapshot = _keep(context, commit.state.entries[entry.name].parts["data"])

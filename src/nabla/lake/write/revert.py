@@ -1,7 +1,7 @@
 """Undo: the lake's tables, views and constraints with the content that they had at an earlier version of the lake.
 
-Nothing is computed. What a table or view gained and lost since then is known as its minimal change; the inverse of it is
-what a revert records and publishes, and the files of that time take their place again. History goes on: a revert is a
+Nothing is computed. The minimal change of a table or view since then is known; a revert records and publishes its inverse,
+and the files of that time take their place again. History goes on: a revert is a
 commit like any other, and can be reverted.
 """
 
@@ -17,7 +17,7 @@ import pyarrow as pa
 from nabla._cached import cached_property
 from nabla.engine.apply import feed_rows, split, total
 from nabla.lake.context import LakeContext
-from nabla.lake.objects.graph import derived, sources_of
+from nabla.lake.objects.graph import is_derived, sources_of
 from nabla.lake.objects.sources import make_source
 from nabla.lake.reports import Reverted, RevertReport
 from nabla.lake.write.commit import Commit, retry
@@ -53,7 +53,7 @@ def _attempt(context: LakeContext, version: int) -> RevertReport:
 
 @dataclass(frozen=True)
 class _Return:
-    """From the state `now` to what `then` was. What was made, or built again, since then has no way back."""
+    """The way from the state `now` back to the state `then`. Objects that were made or built again since then stay."""
 
     context: LakeContext
     now: LakeState
@@ -64,7 +64,7 @@ class _Return:
         return tuple(name for name, old in self.then.entries.items() if self._same(name) and self._moved(old))
 
     def _same(self, name: str) -> bool:
-        """Whether this is the table of then, or the view of then over what it read then."""
+        """Whether the table of that time is still there, or the view of that time over the same sources."""
         old, new = self.then.entries[name], self.now.entries.get(name)
         if new is None or new.parts["data"].path != old.parts["data"].path:
             return False
@@ -81,11 +81,11 @@ class _Return:
     def entry(self, name: str) -> tuple[Entry, Reverted]:
         old, new = self.then.entries[name], self.now.entries[name]
         source = make_source(self.context.log, name, self.now, old.parts["data"].version, new.parts["data"].version)
-        large = not derived(old) and source.changed_rows > changes.RECORDED_ROWS
+        large = not is_derived(old) and source.changed_rows > changes.RECORDED_ROWS
         change = None if large else bags.negated(source.change_rows())
         parts = {n: self._restored(p, new.parts[n]) for n, p in old.parts.items() if n != "feed"}
         facts = {**new.facts, **{fact: old.facts[fact] for fact in ("rows", "clock") if fact in old.facts}}
-        if derived(old):
+        if is_derived(old):
             assert change is not None
             parts["feed"] = self._published(new.parts["feed"], change, parts["data"].version)
             facts["sources"] = {s: self._reflected(s, v) for s, v in old.facts["sources"].items()}

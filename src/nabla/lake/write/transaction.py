@@ -13,7 +13,7 @@ from nabla.errors import Conflict, NablaError
 from nabla.frontends.nested.equations import Sign
 from nabla.lake.constraints.quarantine import hold_back, quarantined_tables
 from nabla.lake.context import LakeContext
-from nabla.lake.objects.graph import derived
+from nabla.lake.objects.graph import is_derived
 from nabla.lake.objects.names import columns_of
 from nabla.lake.objects.sources import count_keys, current_version
 from nabla.lake.write import nested_tables as nests
@@ -107,7 +107,7 @@ class Transaction:
     def remove(self, table: str, rows: intake.Data) -> None:
         """r ⊖ δ: remove parts of rows, at any level, from a nested table, and rows of which nothing is left.
 
-        Of a row whose key is there goes what the given row has, too; what is not there is no error.
+        A row whose key is there loses the parts that the given row has, too; parts that are not there are no error.
         """
         self._update_nested(table, rows, "⊖")
 
@@ -142,7 +142,7 @@ class Transaction:
             self._close()
         for name in done.moved & self._changes.tables:
             count_keys(self._context.log, name, done.info[name]["inserted"] + done.info[name]["deleted"])
-        if any(derived(self._changes.state.entries[name]) for name in done.moved):
+        if any(is_derived(self._changes.state.entries[name]) for name in done.moved):
             self._context.subscriptions.deliver()
 
     @property
