@@ -131,7 +131,7 @@ def test_keys_that_are_texts_are_not_counted(lake: Lake, monkeypatch: pytest.Mon
 
 
 def test_counts_follow_the_changes(shop: Lake) -> None:
-    table = shop._log.table(shop._log.state().entries["lines"].parts["data"])
+    table = shop.context.log.table(shop.context.log.state().entries["lines"].parts["data"])
     first = table.latest()
     for i in range(3):
         with shop.transaction() as tx:
@@ -151,7 +151,7 @@ def test_counts_follow_the_changes(shop: Lake) -> None:
 
 
 def test_a_large_change_is_counted_when_it_is_made(shop: Lake) -> None:
-    table = shop._log.table(shop._log.state().entries["lines"].parts["data"])
+    table = shop.context.log.table(shop.context.log.state().entries["lines"].parts["data"])
     with shop.transaction() as tx:
         tx.insert("lines", [(3, 10, 1)])
     counts = key_counts(table, "order_id", table.latest())
@@ -226,7 +226,7 @@ def test_many_small_changes_are_counted_anew_once_for_all_views(shop: Lake, made
 
 
 def test_counts_that_are_made_side_by_side_are_made_once(shop: Lake, made: list[tuple[str, int]]) -> None:
-    table = shop._log.table(shop._log.state().entries["lines"].parts["data"])
+    table = shop.context.log.table(shop.context.log.state().entries["lines"].parts["data"])
     with shop.transaction() as tx:
         tx.insert("lines", [(3, 10, 1)])
     made.clear()

@@ -201,9 +201,9 @@ def test_a_changed_definition_is_rebuilt_on_request(shop: Lake) -> None:
 
 def test_verify_finds_a_row_that_somebody_changed(shop: Lake) -> None:
     shop.create_view("v", "SELECT id, amount FROM orders WHERE id < 3")
-    entry = shop._log.state().entries["v"]
+    entry = shop.context.log.state().entries["v"]
     part = entry.parts["data"]
-    table = shop._log.table(part)
+    table = shop.context.log.table(part)
     DeltaTable(table.folder).update(updates={"amount": "amount + 1"}, predicate="id = 2")
     moved = Entry(
         "v",
@@ -212,7 +212,7 @@ def test_verify_finds_a_row_that_somebody_changed(shop: Lake) -> None:
         {**entry.parts, "data": Part(part.path, table.latest())},
         entry.facts,
     )
-    shop._log.commit({"v": moved}, shop._log.state(), "tamper")
+    shop.context.log.commit({"v": moved}, shop.context.log.state(), "tamper")
     with pytest.raises(Mismatch) as caught:
         shop.verify()
     assert len(caught.value.rows) == 2
