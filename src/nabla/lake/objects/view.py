@@ -12,6 +12,7 @@ from pyspark.sql.types import StructField, StructType
 from nabla._cached import cached_property
 from nabla.algebra.clock import functions
 from nabla.algebra.json import load_plan, to_data
+from nabla.algebra.memo import Memo
 from nabla.algebra.nodes import Node, Opaque, Recursion, Scan
 from nabla.calculus.obstacles import Obstacle, expressions, obstacles
 from nabla.calculus.stages import Staged, cut
@@ -152,31 +153,25 @@ class View:
 
 
 class ViewCache:
-    """The views that were loaded last. Loading one takes milliseconds, and a refresh asks for each many times.
-
-    A view is found by the identity of its definition, which is kept here beside it: as long as it is, no other object can
-    have the same identity. The storage gives equal definitions as one object, so that a new state of the lake finds the
-    views of the one before.
-    """
+    """The views that were loaded last, by the identity of their definitions. Loading one takes milliseconds, and a refresh
+    asks for each many times. The storage gives equal definitions as one object, so that a new state of the lake finds the
+    views of the one before."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._views: dict[tuple[str, int], tuple[Mapping[str, Any], View]] = {}
+        self._views: Memo[Mapping[str, Any], View] = Memo()
         self._lock = threading.Lock()
 
     def load(self, name: str, definition: Mapping[str, Any]) -> View:
-        key = (name, id(definition))
+        """The view of a definition under a name."""
         with self._lock:
-            known = self._views.pop(key, None)
-            if known is not None:
-                self._views[key] = known  # the view that was asked for last comes last
-                return known[1]
-        view = View.from_json(name, definition)
-        with self._lock:
-            view = self._views.setdefault(key, (definition, view))[1]
+            view = self._views.pop(definition, None)
+            if view is None or view.name != name:
+                view = View.from_json(name, definition)
+            self._views[definition] = view  # the view that was asked for last comes last
             while len(self._views) > self._most:
                 del self._views[next(iter(self._views))]
-        return view
+            return view
 
     def __len__(self) -> int:
         return len(self._views)
