@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import re
 from pathlib import Path
 
@@ -66,3 +68,12 @@ def test_every_code_in_the_source_is_explained() -> None:
     used = {code for file in sources for code in re.findall(r'"(NABLA_[A-Z_]+)"', file.read_text(encoding="utf-8"))}
     explained = set(re.findall(r"`(NABLA_[A-Z_]+)`", (ROOT / "docs/errors.md").read_text(encoding="utf-8")))
     assert used - {"NABLA_FAULT", "NABLA_TEST_MASTER"} == explained  # environment variables for tests
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_what_the_code_of_a_page_imports_is_there(page: Path) -> None:
+    """Without running the page, which needs Spark."""
+    for node in ast.walk(ast.parse(code_of(page))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "nabla":
+            module = importlib.import_module(node.module or "")
+            assert [name.name for name in node.names if not hasattr(module, name.name)] == []

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 import nabla
 from nabla import Conflict, NablaError, Violated
-from nabla.lake.constraints.constraints import foreign_key, key, same_size
+from nabla.constraints import foreign_key, key, same_size
 from nabla.lake.facade import Lake
 
 pytestmark = pytest.mark.spark

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import nabla
+from nabla.constraints import foreign_key
 from nabla.dev.bench import tpch
 from nabla.dev.bench.section import Section
-from nabla.lake.constraints.constraints import foreign_key
 from nabla.lake.facade import Lake
 
 CONSTRAINTS = {

@@ -15,7 +15,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 import nabla
-from nabla.lake.constraints.constraints import key
+from nabla.constraints import key
 from nabla.lake.facade import Lake
 from nabla.lake.objects.sources import make_source
 from nabla.storage import reading

@@ -1,8 +1,8 @@
 """Integrity constraints: queries over tables and views that must stay empty.
 
 A constraint is kept like a view, the view of its violations: what a change does to it is known before the change is
-committed, at the cost of the change. Keys, foreign keys and sizes are queries like any other, which `key`,
-`foreign_key` and `same_size` spell.
+committed, at the cost of the change. Keys, foreign keys and sizes are queries like any other, which `nabla.constraints`
+spells.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 
-from nabla.algebra.expressions import quote
+from nabla.constraints import foreign_key, key
 from nabla.engine import types
 from nabla.errors import NablaError
 from nabla.frontends.spark_sql.define import define
@@ -31,31 +31,6 @@ ACTIONS = ("reject", "warn", "quarantine")
 _UNSTEADY = ("NABLA_NONDETERMINISTIC", "NABLA_TIME_DEPENDENT", "NABLA_LIMIT_WITHOUT_ORDER")
 
 Query = str | DataFrame | Callable[[], DataFrame]
-
-
-def key(table: str, *columns: str) -> str:
-    """No two rows agree in all columns of a key, and none of these is NULL."""
-    names = ", ".join(map(quote, columns))
-    missing = " OR ".join(f"{quote(c)} IS NULL" for c in columns)
-    return f"SELECT {names}, COUNT(*) AS copies FROM {quote(table)} GROUP BY {names} HAVING COUNT(*) > 1 OR {missing}"
-
-
-def foreign_key(table: str, column: str, target: str) -> str:
-    """Every value of a column, NULL aside, occurs in the column `target`, written "table.column"."""
-    other, _, its = target.partition(".")
-    return (
-        f"SELECT * FROM {quote(table)} AS child WHERE child.{quote(column)} IS NOT NULL AND NOT EXISTS "
-        f"(SELECT 1 FROM {quote(other)} AS parent WHERE parent.{quote(its)} = child.{quote(column)})"
-    )
-
-
-def same_size(one: str, other: str) -> str:
-    """Two tables or views have as many rows. Only the sizes of the changes are looked at: |ΔS| − |∇S| = |ΔT| − |∇T|."""
-    return (
-        f"SELECT a.n AS {quote(f'rows of {one}')}, b.n AS {quote(f'rows of {other}')} "
-        f"FROM (SELECT COUNT(*) AS n FROM {quote(one)}) a CROSS JOIN (SELECT COUNT(*) AS n FROM {quote(other)}) b "
-        "WHERE a.n <> b.n"
-    )
 
 
 def create_constraint(context: LakeContext, name: str, query: Query, on_violation: str) -> ViewReport:

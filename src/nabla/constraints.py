@@ -1,0 +1,30 @@
+"""Queries of common constraints, for `lake.create_constraint`: keys, foreign keys and equal sizes."""
+
+from __future__ import annotations
+
+from nabla.algebra.expressions import quote
+
+
+def key(table: str, *columns: str) -> str:
+    """No two rows agree in all columns of a key, and none of these is NULL."""
+    names = ", ".join(map(quote, columns))
+    missing = " OR ".join(f"{quote(c)} IS NULL" for c in columns)
+    return f"SELECT {names}, COUNT(*) AS copies FROM {quote(table)} GROUP BY {names} HAVING COUNT(*) > 1 OR {missing}"
+
+
+def foreign_key(table: str, column: str, target: str) -> str:
+    """Every value of a column, NULL aside, occurs in the column `target`, written "table.column"."""
+    other, _, its = target.partition(".")
+    return (
+        f"SELECT * FROM {quote(table)} AS child WHERE child.{quote(column)} IS NOT NULL AND NOT EXISTS "
+        f"(SELECT 1 FROM {quote(other)} AS parent WHERE parent.{quote(its)} = child.{quote(column)})"
+    )
+
+
+def same_size(one: str, other: str) -> str:
+    """Two tables or views have as many rows. Only the sizes of the changes are looked at: |ΔS| − |∇S| = |ΔT| − |∇T|."""
+    return (
+        f"SELECT a.n AS {quote(f'rows of {one}')}, b.n AS {quote(f'rows of {other}')} "
+        f"FROM (SELECT COUNT(*) AS n FROM {quote(one)}) a CROSS JOIN (SELECT COUNT(*) AS n FROM {quote(other)}) b "
+        "WHERE a.n <> b.n"
+    )
