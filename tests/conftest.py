@@ -22,9 +22,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The session that `nabla.open` will find and use, on one core so that tests can run side by side."""
-    from nabla.engine.spark.session import build_session
+    from nabla.dev.testing.session import quick_session
 
     master = os.environ.get(MASTER, "local[1]")
-    session = build_session("nabla-tests", {"spark.master": master, "spark.driver.memory": "2g"})
+    session = quick_session("nabla-tests", {"spark.master": master, "spark.driver.memory": "2g"})
     yield session
     session.stop()

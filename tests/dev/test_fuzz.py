@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nabla.algebra.expressions import Column
-from nabla.algebra.nodes import Node, UnionAll
+from nabla.algebra.nodes import Generate, Node, UnionAll
 from nabla.calculus import laws
 from nabla.calculus.delta import Derivation
 from nabla.dev.testing.fuzz import plans
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def test_five_hundred_plans_are_maintained_as_recomputed() -> None:
-    findings = plans.run(seed=2024, budget=Budget(count=500), jobs=2)
-    assert findings.cases == 500
+def test_a_hundred_plans_are_maintained_as_recomputed() -> None:
+    findings = plans.run(seed=2024, budget=Budget(count=100), jobs=2)
+    assert findings.cases == 100
     assert findings.failing == {}
 
 
@@ -45,7 +45,7 @@ def forgetful_union(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("forgetful_union")
 def test_a_wrong_rule_is_found_and_the_case_made_small() -> None:
-    findings = plans.run(seed=1, budget=Budget(count=200), jobs=1)
+    findings = plans.run(seed=1, budget=Budget(count=50), jobs=1)
     assert findings.found
     small = findings.found[0].small
     assert len(list(small.plan.walk())) <= 5, plan_script(small, "")
@@ -59,7 +59,7 @@ def test_a_wrong_rule_is_found_and_the_case_made_small() -> None:
 def test_the_command_reports_a_fault_and_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as exit_:
         main(
-            ["--engine", "interpreter", "--plans", "50", "--seed", "1", "--jobs", "1", "--json", "--out", str(tmp_path)]
+            ["--engine", "interpreter", "--plans", "20", "--seed", "1", "--jobs", "1", "--json", "--out", str(tmp_path)]
         )
     assert exit_.value.code == 1
     (fault, *_) = json.loads(capsys.readouterr().out)["interpreter"]["faults"]
@@ -127,3 +127,35 @@ def test_random_programs_in_lakes_are_exact_and_their_feeds_minimal() -> None:
     assert run(range(900, 904), Shape(changes=2), tally, together=2) == []
     assert tally.changed_predicates > 0
     assert tally.on_driver > 0
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("forgetful_union")
+def test_a_view_that_cannot_be_refreshed_does_not_hide_that_another_one_is_wrong(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from nabla.dev.testing.fuzz.lake_trial import Change, Trial
+
+    def failing(q: Generate, c: Derivation) -> Node | None:
+        raise ValueError("no such rule")
+
+    trial = Trial(spark, tmp_path / "lake")
+    trial.create_table(Table("r", (Column("a", "int"),)), ((1,), (2,)))
+    texts = {
+        "failing": "SELECT a, explode(array(a, 9)) AS e FROM r",
+        "of_failing": "SELECT a + 1 AS b FROM failing",
+        "wrong": "SELECT a FROM r WHERE a > 0 UNION ALL SELECT a + 1 FROM r",
+        "right": "SELECT a FROM r WHERE a > 1",
+    }
+    for name, sql in texts.items():
+        assert trial.create_view(name, sql) is None
+    law, when = laws._BY_OPERATOR[Generate][0]
+    monkeypatch.setitem(laws._BY_OPERATOR, Generate, [(replace(law, derive=failing), when)])
+    trial.change((Change("r", (), ((3,),)),))
+    reports, faults = trial.refresh()
+    assert set(reports) == {"wrong", "right"}
+    assert {fault.view: fault.kind for fault in faults} == {
+        "failing": "refresh raises ValueError",
+        "wrong": "the view is not its query",
+    }
+    assert set(trial.views) == {"right"}

@@ -123,11 +123,19 @@ def test_broken_declarations_are_not_relied_on(shop: Lake) -> None:
 
 def test_keys_that_are_texts_are_not_counted(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_lookup, "SMALLEST", 0)
-    lake.create_table("orders", schema="id STRING, day INT", data=[("a", 1), ("b", 2)], key="id")
-    lake.create_view("pairs", "SELECT o.id, p.day FROM orders o JOIN orders p ON o.id = p.id")
-    with lake.transaction() as tx:
-        tx.insert("orders", [("c", 3)])
-    refreshed(lake)
+    for name, keys in (("texts", ("a", "b", "c")), ("numbers", (1, 2, 3))):
+        kind = "STRING" if name == "texts" else "INT"
+        lake.create_table(name, schema=f"id {kind}, day INT", data=[(keys[0], 1), (keys[1], 2)], key="id")
+        lake.create_view(f"pairs_of_{name}", f"SELECT o.id, p.day FROM {name} o JOIN {name} p ON o.id = p.id")
+        with lake.transaction() as tx:
+            tx.insert(name, [(keys[2], 3)])
+    report = refreshed(lake)
+    assert {one.mode for one in report.values()} == {"incremental"}
+    texts, numbers = (
+        lake.context.log.table(lake.context.log.state().entries[n].parts["data"]) for n in ("texts", "numbers")
+    )
+    assert key_counts(texts, "id", texts.latest()) is None
+    assert key_counts(numbers, "id", numbers.latest()) is not None
 
 
 def test_counts_follow_the_changes(shop: Lake) -> None:

@@ -15,16 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+from nabla import constraints
 from nabla.algebra.nodes import Scan
 from nabla.algebra.sql import to_sql
 from nabla.dev.testing.fuzz.bags import exact, rounded, rows_of, stored
 from nabla.dev.testing.fuzz.lake_trial import NOT_OURS, Batch, Change, Refused, Trial
-from nabla.dev.testing.fuzz.lakes import session
 from nabla.dev.testing.random_constraints import Declared, random_declared
 from nabla.dev.testing.random_data import Row, Schema, Sizes, random_bag, random_change, random_schema
 from nabla.dev.testing.random_plans import ALL, random_plan
+from nabla.dev.testing.session import quick_session
 from nabla.errors import NablaError
-from nabla.lake.constraints import constraints
 from nabla.lake.constraints.quarantine import name_of
 from nabla.lake.constraints.violations import Violated
 
@@ -53,7 +53,7 @@ class LakeTally:
 
 def run(transactions: int, seed: int, tally: LakeTally) -> list[str]:
     """As many transactions as asked for, in lakes of consecutive seeds; what went wrong."""
-    spark, number = session(), seed
+    spark, number = quick_session("nabla-fuzz"), seed
     faults: list[str] = []
     while tally.transactions < transactions and not faults:
         folder = Path(tempfile.mkdtemp(prefix="nabla-constraints-"))

@@ -116,10 +116,10 @@ def fuzz_plans(asked: argparse.Namespace, report: Report) -> None:
 def fuzz_lakes(asked: argparse.Namespace, report: Report) -> None:
     from nabla.dev.testing.fuzz import lakes  # the other engine needs no Spark
     from nabla.dev.testing.fuzz.lake_script import lake_script
+    from nabla.dev.testing.session import quick_session
 
-    spark = lakes.session()
     findings = lakes.run(
-        spark,
+        quick_session("nabla-fuzz"),
         asked.seed,
         _budget(asked, asked.refreshes),
         lambda so_far: report.progress(

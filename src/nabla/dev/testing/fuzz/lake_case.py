@@ -79,18 +79,18 @@ def _size(case: LakeCase) -> int:
 
 
 def _smaller(case: LakeCase, view: str) -> Iterator[LakeCase]:
-    yield _needed(case, view)
+    yield needed(case, view)
     yield from _with_fewer_batches(case)
     for place, (name, sql) in enumerate(case.views):
         for smaller in smaller_queries(sql):
             views = (*case.views[:place], (name, smaller), *case.views[place + 1 :])
-            yield _needed(replace(case, views=views), view)
+            yield needed(replace(case, views=views), view)
     yield from _with_fewer_rows(case)
     yield from _with_fewer_declarations(case)
     yield from _with_fewer_columns(case)
 
 
-def _needed(case: LakeCase, view: str) -> LakeCase:
+def needed(case: LakeCase, view: str) -> LakeCase:
     """The view, the views it reads, and their tables."""
     texts = dict(case.views)
     wanted: set[str] = set()

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
@@ -23,7 +22,7 @@ from nabla.dev.testing.fuzz.sql_edits import names_in
 from nabla.dev.testing.random_data import Row, Table
 from nabla.engine import intake, types
 from nabla.errors import NablaError
-from nabla.lake.reports import RefreshReport
+from nabla.lake.reports import ViewReport
 
 MOST_ROWS = 2000
 """A view with more rows says nothing that a smaller one does not."""
@@ -196,8 +195,8 @@ class Trial:
         self._changed |= {change.table for change in batch}
         self.seconds.changing += time.monotonic() - begun
 
-    def refresh(self) -> tuple[Mapping[str, Any], list[Fault]]:
-        """Brings all views up to date, from the change wherever there is a rule, and compares them all."""
+    def refresh(self) -> tuple[Mapping[str, ViewReport], list[Fault]]:
+        """Brings all views up to date, from the change wherever there is a rule, and compares all that could be refreshed."""
         before = {name: Contents(*stored(self.lake, name)) for name in self.views}
         expected = self._expected()
         begun = time.monotonic()
@@ -233,26 +232,26 @@ class Trial:
         self._changed.clear()
         return {name: self._answers[name] for name in self.views}
 
-    def _refreshed(self) -> tuple[Mapping[str, Any], list[Fault]]:
+    def _refreshed(self) -> tuple[Mapping[str, ViewReport], list[Fault]]:
+        """Refreshes all views at once. Where that fails, each view that it left out is refreshed alone, to find those that
+        fail; views that read one of them are left as they are."""
+        reports: dict[str, ViewReport] = {}
         try:
-            return self.lake.refresh(mode="incremental"), []
+            self.lake.refresh(mode="incremental", progress=lambda report: reports.update({report.name: report}))
+            return reports, []
         except Exception:
-            return self._refreshed_one_by_one()
-
-    def _refreshed_one_by_one(self) -> tuple[Mapping[str, Any], list[Fault]]:
-        """To find out which one it is that fails."""
-        reports: dict[str, Any] = {}
-        faults: list[Fault] = []
-        for name in list(self.views):
+            faults: list[Fault] = []
+        for name in [name for name in self.views if name not in reports]:
             if any(self._reads(name, fault.view) for fault in faults):
                 continue
             try:
-                report: RefreshReport = self.lake.refresh(name, mode="incremental")
-                reports[name] = report[name]
+                reports[name] = self.lake.refresh(name, mode="incremental")[name]
             except Exception as error:
                 code = error.code if isinstance(error, NablaError) else type(error).__name__
                 faults.append(Fault(name, f"refresh raises {code}: {error}"))
-        return {}, faults or [Fault(next(iter(self.views)), "refresh raises for all views at once, for none alone")]
+        return reports, faults or [
+            Fault(next(iter(self.views)), "refresh raises for all views at once, for none alone")
+        ]
 
     def _reads(self, view: str, other: str) -> bool:
         return view == other or any(self._reads(s, other) for s in self._sources(view))
