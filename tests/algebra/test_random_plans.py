@@ -25,15 +25,21 @@ _PYTHON = {"int": int, "bigint": int, "double": float, "string": str, "boolean":
 
 
 @pytest.fixture(scope="module")
-def many() -> list[Scenario]:
-    return [random_scenario(seed, ALL) for seed in range(SEEDS)]
-
-
-def test_two_thousand_plans_take_less_than_ten_seconds() -> None:
+def timed() -> tuple[list[Scenario], float]:
+    """Many views, and the seconds that it took to make them."""
     start = time.process_time()
-    for seed in range(SEEDS):
-        random_scenario(seed, ALL)
-    assert time.process_time() - start < 10
+    return [random_scenario(seed, ALL) for seed in range(SEEDS)], time.process_time() - start
+
+
+@pytest.fixture(scope="module")
+def many(timed: tuple[list[Scenario], float]) -> list[Scenario]:
+    return timed[0]
+
+
+def test_two_thousand_plans_take_less_than_ten_seconds(timed: tuple[list[Scenario], float]) -> None:
+    plans, seconds = timed
+    assert len(plans) == 2000
+    assert seconds < 10
 
 
 def test_a_seed_names_a_case() -> None:

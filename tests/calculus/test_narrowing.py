@@ -58,7 +58,7 @@ def query(rng: Random) -> Node:
 
 def test_gives_the_same_rows_and_is_maintained() -> None:
     changed = 0
-    for seed in range(400):
+    for seed in range(200):
         rng = Random(seed)
         plan, database = query(rng), random_database(rng, TABLES, SIZES)
         narrow, told = narrowed(plan, lambda table, field: (table, field) == ("p", "k"))
@@ -68,7 +68,7 @@ def test_gives_the_same_rows_and_is_maintained() -> None:
         if told:
             changed += 1
             check(narrow, database, frozenset(t.name for t in TABLES if database.delta(t.name)))
-    assert changed > 150
+    assert changed > 75
 
 
 def test_groups_are_computed_of_the_keys_alone() -> None:

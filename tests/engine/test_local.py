@@ -19,7 +19,7 @@ from nabla.engine.driver import key_lookup as lookup_module
 from nabla.engine.driver.driver_query import answer
 from nabla.engine.driver.value_bounds import Known
 
-CASES = 100
+CASES = 60
 
 
 def test_hash_joins_give_what_loops_give() -> None:
