@@ -86,7 +86,7 @@ def test_something_that_is_no_session_is_refused() -> None:
 @pytest.mark.spark
 def test_the_embedded_session_starts_and_fails_quietly() -> None:
     code = """
-from nabla.engine.session import build_session
+from nabla.engine.spark.session import build_session
 spark = build_session("quiet", {"spark.master": "local[1]"})
 assert build_session("again") is spark
 assert spark.range(3).count() == 3

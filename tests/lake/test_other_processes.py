@@ -32,12 +32,12 @@ POINTS = [
 
 CHILD = """
 import sys, nabla
-from nabla.engine import local
-from nabla.engine.session import build_session
+from nabla.engine.driver import driver_query
+from nabla.engine.spark.session import build_session
 from nabla.storage import faults
 lake = nabla.open(sys.argv[1])
 if sys.argv[3:] == ["with Spark"]:
-    local.MOST_VALUES = -1
+    driver_query.MOST_VALUES = -1
     lake = nabla.open(sys.argv[1], spark=build_session("killed", {"spark.master": "local[1]"}))
 faults.arm(sys.argv[2])
 lake.refresh(mode="incremental")
