@@ -19,9 +19,10 @@ from zoneinfo import ZoneInfo
 
 from nabla._cached import cached_property
 from nabla.algebra.expressions import Expr
+from nabla.algebra.names import inner_table
 from nabla.algebra.nodes import Filter, Node
 
-CLOCK = "@clock"
+CLOCK = inner_table("clock")
 """The name under which the clock is among the relations that changed."""
 
 # Literals and quoted names are matched so that a token inside them is not taken for one.

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from nabla._cached import cached_property
+from nabla.algebra.names import label_of
 
 # A string literal, or a quoted name: literals are matched so that a backtick inside them is not taken for a column.
 _TOKEN = re.compile(r"""(?P<text>r?'(?:[^'\\]|\\.)*'|r?"(?:[^"\\]|\\.)*")|`(?P<name>(?:[^`]|``)+)`""", re.IGNORECASE)
@@ -34,7 +35,7 @@ class Column:
     @property
     def label(self) -> str:
         """The name without the number that makes it unique."""
-        return self.name.rsplit("#", 1)[0]
+        return label_of(self.name)
 
     @property
     def ref(self) -> Expr:
@@ -206,4 +207,4 @@ def quoted_names(sql: str) -> list[str]:
 
 def readable(sql: str) -> str:
     """The text for people: `amount#12` without backticks and number."""
-    return in_words(sql, lambda name: name.rsplit("#", 1)[0])
+    return in_words(sql, label_of)

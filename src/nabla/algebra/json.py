@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 from enum import Enum
 from typing import Any
@@ -36,7 +37,16 @@ def from_data(data: Any) -> Any:
         return data
     if data["_"] == "At":
         return At(data["at"])
-    return _CLASSES[data["_"]](**{name: from_data(part) for name, part in data.items() if name != "_"})
+    values = {name: from_data(part) for name, part in data.items() if name != "_"}
+    if data["_"] == "Opaque" and "place" not in values:
+        values |= _split_place(values["why"])
+    return _CLASSES[data["_"]](**values)
+
+
+def _split_place(why: str) -> dict[str, str]:
+    """Older lakes have the place of an operator behind its name: `PIVOT (line 3)`."""
+    match = re.fullmatch(r"(?P<why>.*) \((?P<place>line \d+[^()]*)\)", why, re.DOTALL)
+    return match.groupdict() if match else {}
 
 
 def load_plan(data: Any) -> Node:

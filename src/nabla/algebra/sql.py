@@ -12,6 +12,7 @@ from typing import Literal
 
 from nabla.algebra.expressions import Column, quote
 from nabla.algebra.memo import Memo, count_uses
+from nabla.algebra.names import WEIGHT_FIELD
 from nabla.algebra.nodes import (
     Aggregate,
     Consolidate,
@@ -35,8 +36,6 @@ from nabla.algebra.nodes import (
     Weigh,
     Window,
 )
-
-WEIGHT = "_n"
 
 Relation = Callable[[Scan], str]
 """The name under which a scanned relation is registered; a DELTA relation has a column `_n`."""
@@ -67,7 +66,7 @@ def _list(columns: Iterable[Column]) -> str:
     return ", ".join(quote(c.name) for c in columns)
 
 
-def _select(node: Node, columns: str, rest: str, weight: str = WEIGHT) -> str:
+def _select(node: Node, columns: str, rest: str, weight: str = WEIGHT_FIELD) -> str:
     signed = f", {weight}" if node.signed else ""
     return f"SELECT {(columns + signed).removeprefix(', ') or '1 AS _'} {rest}".rstrip()
 
@@ -152,11 +151,11 @@ class _Printer:
         on = " AND ".join(f"({c.sql})" for c in node.on) or "true"
         side = self.hint(node)
         hint = f"/*+ BROADCAST({side[0]}) */ " if side else ""
-        weights = [f"{a}.{WEIGHT}" for a, n in (("l", node.left), ("r", node.right)) if n.signed]
+        weights = [f"{a}.{WEIGHT_FIELD}" for a, n in (("l", node.left), ("r", node.right)) if n.signed]
         if node.kind in ("semi", "anti"):
-            weights = [f"l.{WEIGHT}"] if node.left.signed else []
+            weights = [f"l.{WEIGHT_FIELD}"] if node.left.signed else []
         columns = ", ".join(
-            [quote(c.name) for c in node.columns] + [f"{' * '.join(weights)} AS {WEIGHT}"] * bool(weights)
+            [quote(c.name) for c in node.columns] + [f"{' * '.join(weights)} AS {WEIGHT_FIELD}"] * bool(weights)
         )
         return f"SELECT {hint}{columns or '1 AS _'} FROM {left} {_JOIN_WORDS[node.kind]} {right} ON {on}"
 
@@ -165,29 +164,29 @@ class _Printer:
             columns = ", ".join(
                 f"{quote(c.name)} AS {quote(o.name)}" for c, o in zip(part.columns, node.output, strict=True)
             )
-            weight = WEIGHT if part.signed else f"CAST(1 AS BIGINT) AS {WEIGHT}"
+            weight = WEIGHT_FIELD if part.signed else f"CAST(1 AS BIGINT) AS {WEIGHT_FIELD}"
             return _select(node, columns, f"FROM {self.source(part, 's')}", weight)
 
         return " UNION ALL ".join(member(part) for part in node.members)
 
     def negate(self, node: Negate) -> str:
-        weight = f"-{WEIGHT} AS {WEIGHT}" if node.input.signed else f"CAST(-1 AS BIGINT) AS {WEIGHT}"
+        weight = f"-{WEIGHT_FIELD} AS {WEIGHT_FIELD}" if node.input.signed else f"CAST(-1 AS BIGINT) AS {WEIGHT_FIELD}"
         return _select(node, _list(node.columns), f"FROM {self.source(node.input, 's')}", weight)
 
     def weigh(self, node: Weigh) -> str:
-        weight = WEIGHT if node.input.signed else "CAST(1 AS BIGINT)"
+        weight = WEIGHT_FIELD if node.input.signed else "CAST(1 AS BIGINT)"
         columns = [quote(c.name) for c in node.input.columns] + [f"{weight} AS {quote(node.weight.name)}"]
         return f"SELECT {', '.join(columns)} FROM {self.source(node.input, 's')}"
 
     def unweigh(self, node: Unweigh) -> str:
         return _select(
-            node, _list(node.columns), f"FROM {self.source(node.input, 's')}", f"{quote(node.weight)} AS {WEIGHT}"
+            node, _list(node.columns), f"FROM {self.source(node.input, 's')}", f"{quote(node.weight)} AS {WEIGHT_FIELD}"
         )
 
     def consolidate(self, node: Consolidate) -> str:
         columns = _list(node.columns)
-        weight = f"SUM({WEIGHT}) AS {WEIGHT}" if node.input.signed else f"COUNT(*) AS {WEIGHT}"
-        test = f"SUM({WEIGHT}) <> 0" if node.input.signed else "COUNT(*) <> 0"
+        weight = f"SUM({WEIGHT_FIELD}) AS {WEIGHT_FIELD}" if node.input.signed else f"COUNT(*) AS {WEIGHT_FIELD}"
+        test = f"SUM({WEIGHT_FIELD}) <> 0" if node.input.signed else "COUNT(*) <> 0"
         group = f"GROUP BY {columns} " if columns else ""
         return _select(node, columns, f"FROM {self.source(node.input, 's')} {group}HAVING {test}", weight)
 

@@ -12,14 +12,13 @@ the tables are not read: what the view had for K it still has.
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import count
 
 from nabla.algebra.expressions import Column, equal
+from nabla.algebra.names import Mark, inner_table, mark_name, stored_fields, touched_table
 from nabla.algebra.nodes import At, Distinct, Filter, Join, MalformedPlan, Node, Project, Scan, UnionAll
-from nabla.calculus.delta import keys_of
-from nabla.calculus.stages import stored_fields
+from nabla.calculus.delta import keys_of, mark_columns
 
-TOUCHED = "@K.touched"
+TOUCHED = touched_table(inner_table("K"))
 """The name under which queries scan K."""
 
 Key = tuple[str, ...]
@@ -30,29 +29,27 @@ def touched_keys(root: Node, key: Key, changed: frozenset[str]) -> Node:
     """K: the keys that occur in the changes of the tables, each once."""
     scans = {node.table: node for node in root.walk() if isinstance(node, Scan) and node.table in changed}
     # Whole rows of the changes: projected to the key, the old and the new version of a row would cancel.
-    keys = [
-        keys_of(replace(scan, at=At.DELTA), tuple(c.name for c in _key_columns(scan, key))) for scan in scans.values()
-    ]
+    keys = [_keys_in_change(scan, key) for scan in scans.values()]
     if len(keys) == 1:
         return keys[0]
     return Distinct(UnionAll(tuple(keys), keys[0].columns))
 
 
+def _keys_in_change(scan: Scan, key: Key) -> Node:
+    names = tuple(c.name for c in _key_columns(scan, key))
+    return mark_columns(keys_of(replace(scan, at=At.DELTA), names))
+
+
 def of_touched(root: Node, key: Key) -> Node:
     """The view's query over the new rows with keys in K."""
-    numbers = count(1)
-
-    def near(node: Node) -> Node:
-        match node:
-            case Scan():
-                return _with_key_in(node, key, f"K{next(numbers)}")
-            case Filter() | Project():
-                return node.with_inputs(near(node.input))
-            case Join():  # both sides, so that either can be the one that is broadcast
-                return node.with_inputs(near(node.left), near(node.right))
-        raise MalformedPlan(f"{type(node).__name__} in a view that is computed key by key")
-
-    return near(root)
+    match root:
+        case Scan():
+            return _with_key_in(root, key)
+        case Filter() | Project():
+            return root.with_inputs(of_touched(root.input, key))
+        case Join():  # both sides, so that either can be the one that is broadcast
+            return root.with_inputs(of_touched(root.left, key), of_touched(root.right, key))
+    raise MalformedPlan(f"{type(root).__name__} in a view that is computed key by key")
 
 
 def restricted_scan(node: Node) -> Scan | None:
@@ -63,9 +60,10 @@ def restricted_scan(node: Node) -> Scan | None:
     return None
 
 
-def _with_key_in(scan: Scan, key: Key, mark: str) -> Node:
+def _with_key_in(scan: Scan, key: Key) -> Node:
     columns = _key_columns(scan, key)
-    keys = Scan(TOUCHED, At.NEW, tuple(c.renamed(f"{c.label}#{mark}") for c in columns), stored_fields(columns))
+    marked = tuple(c.renamed(mark_name(c.name, Mark.KEY)) for c in columns)
+    keys = Scan(TOUCHED, At.NEW, marked, stored_fields(columns))
     on = tuple(equal(a.ref, b.ref, null_safe=True) for a, b in zip(columns, keys.columns, strict=True))
     return Join(scan, keys, on, "semi")
 

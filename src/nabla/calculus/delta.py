@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from nabla.algebra.clock import CLOCK, before, reads_clock
-from nabla.algebra.expressions import Column, Named
+from nabla.algebra.expressions import Expr, Named, equal
 from nabla.algebra.memo import Memo
+from nabla.algebra.names import Mark, mark_name
 from nabla.algebra.nodes import Aggregate, At, Filter, Negate, Node, Project, Scan, UnionAll, Weigh
 from nabla.algebra.traverse import relations
 from nabla.calculus.laws import derive
@@ -74,12 +75,16 @@ def negative(term: Node | None) -> Node | None:
     return None if term is None else Negate(term)
 
 
-def primed(node: Node, mark: str = "'") -> Node:
+def mark_columns(node: Node, mark: Mark = Mark.OLD) -> Node:
     """The same rows under other names, for use beside the original."""
-    return Project(node, tuple(Named(c.renamed(c.name + mark), c.ref) for c in node.columns))
+    return Project(node, tuple(Named(c.renamed(mark_name(c.name, mark)), c.ref) for c in node.columns))
 
 
-def keys_of(change: Node, keys: tuple[str, ...], mark: str = "'") -> Node:
-    """The key values that occur in a change, each once, under primed names."""
-    weighed = Weigh(change, Column("weight#", "bigint", False))
-    return primed(Aggregate(weighed, keys), mark)
+def same_keys(rows: Node, beside: Node, keys: tuple[str, ...], mark: Mark = Mark.OLD) -> tuple[Expr, ...]:
+    """That two relations have equal keys, NULLs being equal; the columns of `beside` are marked."""
+    return tuple(equal(rows.column(k).ref, beside.column(mark_name(k, mark)).ref, null_safe=True) for k in keys)
+
+
+def keys_of(change: Node, keys: tuple[str, ...]) -> Node:
+    """The key values that occur in a change, each once."""
+    return Aggregate(Weigh(change), keys)

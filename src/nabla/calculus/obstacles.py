@@ -5,7 +5,6 @@ Silent fallback is a bug: a view that recomputes has at least one obstacle, and 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -30,8 +29,6 @@ from nabla.algebra.nodes import (
 from nabla.calculus import rules as rules  # registers the laws
 from nabla.calculus.laws import law_of
 
-_SAID = re.compile(r"(?P<what>.*?)(?: \((?P<place>line \d+[^()]*)\))?", re.DOTALL)
-"""What a front end says about a query: an operator, and its place if that is known."""
 _RECOMPUTED = "Every refresh recomputes the view and compares; write this part differently to have it maintained."
 
 
@@ -80,9 +77,7 @@ def _not_comparable(node: Node, place: str) -> Iterator[Obstacle]:
 
 def _of_node(node: Node) -> Iterator[Obstacle]:
     if isinstance(node, Opaque):
-        said = _SAID.fullmatch(node.why)
-        assert said is not None
-        yield Obstacle(node.code, f"there is no algebra for {said['what']}", said["place"] or "the query", _RECOMPUTED)
+        yield Obstacle(node.code, f"there is no algebra for {node.why}", node.place or "the query", _RECOMPUTED)
         return
     if isinstance(node, TopK) and not node.order:
         yield Obstacle(

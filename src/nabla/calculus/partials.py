@@ -11,8 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from nabla.algebra.expressions import Call, Column, Expr, quote
+from nabla.algebra.names import part_name
 
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
 ORDERED = (*INTEGERS, "float", "double", "string", "date", "timestamp", "timestamp_ntz", "boolean", "binary")
@@ -30,10 +32,11 @@ class Partial:
     merged: str = "({old} + {change})"
     deleted: Expr | None = None
     broken: str = ""
+    extreme: Literal["min", "max", ""] = ""
 
     @property
     def cancels(self) -> bool:
-        return self.deleted is None
+        return not self.extreme
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,7 @@ def maintained(call: Call, weight: Column) -> Maintained | None:
 
 
 def _named(call: Call, suffix: str, type_: str) -> Column:
-    return Column(f"{call.column.name}.{suffix}", type_)
+    return Column(part_name(call.column.name, suffix), type_)
 
 
 def _counted(call: Call, weight: Column) -> Partial:
@@ -130,7 +133,9 @@ def _avg(call: Call, weight: Column) -> Maintained | None:
     return Maintained(call, (count, total), Expr(value, call.column.type))
 
 
-def _extreme(word: str, choose: str, beyond: str) -> Callable[[Call, Column], Maintained | None]:
+def _extreme(extreme: Literal["min", "max"], choose: str, beyond: str) -> Callable[[Call, Column], Maintained | None]:
+    word = extreme.upper()
+
     def make(call: Call, weight: Column) -> Maintained | None:
         type_ = call.arguments[0].type
         if type_ not in ORDERED and not decimal_of(type_):
@@ -139,7 +144,7 @@ def _extreme(word: str, choose: str, beyond: str) -> Callable[[Call, Column], Ma
         inserted = Expr(f"{word}(CASE WHEN {weight.ref.sql} > 0 THEN {argument} END)", type_)
         deleted = Expr(f"{word}(CASE WHEN {weight.ref.sql} < 0 THEN {argument} END)", type_)
         partial = Partial(
-            _named(call, word.lower(), type_),
+            _named(call, extreme, type_),
             inserted,
             Expr(f"{word}({argument})", type_),
             f"CAST(NULL AS {type_})",
@@ -147,6 +152,7 @@ def _extreme(word: str, choose: str, beyond: str) -> Callable[[Call, Column], Ma
             deleted,
             # The new extreme stands unless something at least as extreme went away.
             f"({{deleted}} IS NOT NULL AND COALESCE({{deleted}} {beyond} {choose}({{old}}, {{change}}), true))",
+            extreme,
         )
         return Maintained(call, (partial,), Expr(partial.column.ref.sql, call.column.type))
 
@@ -158,8 +164,8 @@ FUNCTIONS: dict[str, Callable[[Call, Column], Maintained | None]] = {
     "sum": _sum,
     "avg": _avg,
     "mean": _avg,
-    "min": _extreme("MIN", "LEAST", "<="),
-    "max": _extreme("MAX", "GREATEST", ">="),
+    "min": _extreme("min", "LEAST", "<="),
+    "max": _extreme("max", "GREATEST", ">="),
 }
 
 

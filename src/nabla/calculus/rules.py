@@ -6,8 +6,9 @@ Every body is its law, transcribed. All operands may change at once.
 from __future__ import annotations
 
 from nabla.algebra.clock import CLOCK, before, reads_clock, timed
-from nabla.algebra.expressions import Column, Expr, Named
+from nabla.algebra.expressions import Expr, Named
 from nabla.algebra.nodes import (
+    WEIGHT,
     Aggregate,
     At,
     Constant,
@@ -27,7 +28,7 @@ from nabla.algebra.nodes import (
     Weigh,
     Window,
 )
-from nabla.calculus.delta import Derivation, add, keys_of, negative, primed
+from nabla.calculus.delta import Derivation, add, keys_of, mark_columns, negative
 from nabla.calculus.laws import rule
 from nabla.rewrite.restrict import on_columns, restrict
 
@@ -186,7 +187,7 @@ def _affected(q: Node, keys: tuple[str, ...], c: Derivation) -> Node | None:
     change = c.d(source)
     if change is None:
         return None
-    touched = keys_of(change, keys) if keys else None
+    touched = mark_columns(keys_of(change, keys)) if keys else None
 
     def group(state: Node) -> Node:
         return restrict(state, touched, on_columns(state, keys, touched)) if touched is not None else state
@@ -238,10 +239,9 @@ def top_k(q: TopK, c: Derivation) -> Node | None:
 def _by_rows(q: ExceptAll | IntersectAll, c: Derivation) -> Node | None:
     """Recomputed on the rows that occur in dS or dT."""
     columns = tuple(col.name for col in q.columns)
-    weight = Column("weight#", "bigint", False)
     # Each change with its weights as values: a row that dS inserts and dT deletes must not cancel here.
-    changes = [Weigh(change, weight) for part in q.inputs if (change := c.d(part)) is not None]
-    touched = primed(Aggregate(UnionAll(tuple(changes), (*q.columns, weight)), columns))
+    changes = [Weigh(change) for part in q.inputs if (change := c.d(part)) is not None]
+    touched = mark_columns(Aggregate(UnionAll(tuple(changes), (*q.columns, WEIGHT)), columns))
 
     def near(state: Node) -> Node:
         names = tuple(col.name for col in state.columns)

@@ -14,8 +14,9 @@ from pyspark.util import inheritable_thread_target
 
 from nabla.algebra.clock import CLOCK, reads_clock
 from nabla.algebra.expressions import Column, Expr, Named
+from nabla.algebra.names import stored_fields
 from nabla.algebra.nodes import At, Node, Project, Scan
-from nabla.calculus.stages import ChangeTable, Stage, TopRows, stored_fields
+from nabla.calculus.stages import ChangeTable, Stage, TopRows
 from nabla.engine import types
 from nabla.engine.driver.first_rows import first_rows
 from nabla.engine.driver.merge import finished, merged

@@ -15,13 +15,14 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from nabla.algebra.names import held_table, stored_fields
 from nabla.algebra.nodes import At, Node, Scan
 from nabla.algebra.reference.interpreter import Bag, added
 from nabla.algebra.traverse import map_nodes
 from nabla.calculus.recursion import memory
 from nabla.calculus.recursion.fixpoint import Relation, Round
 from nabla.calculus.recursion.levels import Bags, LevelLoop, LevelQueries, Limits
-from nabla.calculus.stages import Levels, stored_fields
+from nabla.calculus.stages import Levels
 from nabla.engine import types
 from nabla.engine.apply import repeated
 from nabla.engine.driver.rounds import DriverRounds, Unsuited, arrow_rows, signed_bag, suits
@@ -108,7 +109,7 @@ class _SparkBags:
             if not isinstance(node, Scan) or node.table not in made:
                 return node
             if node.table not in names:
-                names[node.table] = f"@{node.table}~{next(_NUMBERS)}"
+                names[node.table] = held_table(node.table, next(_NUMBERS))
                 self._hold(names[node.table], node.at, made[node.table])
             return replace(node, table=names[node.table])
 

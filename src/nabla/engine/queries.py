@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from nabla.algebra.expressions import Column, quote
+from nabla.algebra.names import place_of
 from nabla.algebra.nodes import At, Node, Scan
 from nabla.algebra.sql import to_sql
 from nabla.engine import types
@@ -199,7 +200,7 @@ class Queries:
         if scan.table in self.relations.sources:
             return self.relations.sources[scan.table].held_change(scan.fields) if scan.at is At.DELTA else None
         rows = self._arrow(scan.table, scan.at)
-        return None if rows is None else rows.select([f if f == N else int(f.removeprefix("c")) for f in scan.fields])
+        return None if rows is None else rows.select([f if f == N else place_of(f) for f in scan.fields])
 
     def _held_with_weights(self, scan: Scan) -> pa.Table | None:
         rows = self._held_rows(scan)

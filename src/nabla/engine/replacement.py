@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
+from nabla.algebra.names import inserted_into, inserted_table, stored_fields
 from nabla.algebra.nodes import At, Join, Node, Scan
 from nabla.algebra.traverse import map_nodes
 from nabla.calculus.by_key import TOUCHED, restricted_scan
-from nabla.calculus.stages import stored_fields
 from nabla.engine.queries import Queries
 from nabla.engine.relations import Source
 from nabla.engine.results import Replacement, Rows, hidden_schema
@@ -44,7 +44,7 @@ def _with_new_rows(queries: Queries, node: Node, changed: Source | None) -> Node
     scan = restricted_scan(node)
     if scan is None or changed is None or scan.table != changed.name:
         return node
-    new = Scan(f"@new {scan.table}.touched", At.NEW, scan.output, stored_fields(scan.output))
+    new = Scan(inserted_table(scan.table), At.NEW, scan.output, stored_fields(scan.output))
     places = [changed.names.index(field) for field in scan.fields]
     held = changed.held_insertions()
     if held is not None:
@@ -62,9 +62,7 @@ def _lighter_first(node: Node, sources: Mapping[str, Source]) -> Node:
     """The side of a join with the shorter rows first: both have about as many, and it is the first that is broadcast."""
 
     def weight(side: Node) -> float:
-        tables = {
-            scan.table.removeprefix("@new ").removesuffix(".touched") for scan in side.walk() if isinstance(scan, Scan)
-        }
+        tables = {inserted_into(scan.table) for scan in side.walk() if isinstance(scan, Scan)}
         known = [sources[table].after for table in tables if table in sources]
         return sum(table.bytes / max(1, table.rows) for table in known)
 

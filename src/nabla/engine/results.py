@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
 
 from nabla.algebra.expressions import Column, quote
+from nabla.algebra.names import stored_fields
 from nabla.calculus.recursion.fixpoint import Round
-from nabla.calculus.stages import stored_fields
 from nabla.engine import types
 from nabla.engine.spark.frames import Workspace, read_parquet
 from nabla.storage import locations

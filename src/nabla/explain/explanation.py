@@ -8,6 +8,7 @@ from inspect import cleandoc
 from typing import Any
 
 from nabla.algebra.expressions import Column
+from nabla.algebra.names import is_inner, is_touched, read_name
 from nabla.algebra.nodes import At, Node, Scan
 from nabla.algebra.notation.tree import tree
 from nabla.calculus.by_key import TOUCHED
@@ -183,9 +184,10 @@ def _stage_note(stage: Stage, stored: Mapping[str, Stored]) -> StageNote:
 
 
 def _state_label(name: str) -> str:
-    label, _, suffix = name.partition("#")
-    part = suffix.partition(".")[2]
-    return f"{part} of {label}" if part else label.rpartition(".")[2] if label.startswith("@") else label
+    found = read_name(name)
+    if found is None:
+        return name
+    return f"{found.part} of {found.label}" if found.part else found.label
 
 
 def _read_note(stored: Stored, view: Node, states: tuple[str, ...]) -> ReadNote:
@@ -268,8 +270,9 @@ def _relation(scan: Scan) -> str:
     """What a scanned relation is called in the SQL for people."""
     if scan.table == TOUCHED:
         return "touched keys"
-    name, _, suffix = scan.table.partition(".")
-    if scan.table.startswith("@"):
-        name = f"{'groups touched in' if suffix == 'touched' else 'state of'} {stage_name(name)}"
-        return name if suffix == "touched" or scan.at is not At.DELTA else f"change of the {name}"
+    if is_touched(scan.table):
+        return f"groups touched in {stage_name(scan.table)}"
+    if is_inner(scan.table):
+        state = f"state of {stage_name(scan.table)}"
+        return f"change of the {state}" if scan.at is At.DELTA else state
     return {At.OLD: f"{scan.table} before", At.NEW: scan.table, At.DELTA: f"change of {scan.table}"}[scan.at]

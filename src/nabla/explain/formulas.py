@@ -6,6 +6,7 @@ groups that a change touches. Of a view that is computed key by key, `K` are the
 
 from __future__ import annotations
 
+from nabla.algebra.names import is_deleted, is_inner, is_touched, stage_number, stage_of
 from nabla.algebra.nodes import Aggregate, At, Filter, Generate, Join, Node, Project, Scan, Unweigh, Window
 from nabla.algebra.notation.formula import MINUS, SUM, Formula, Writer, scan_text
 from nabla.algebra.notation.lines import Page
@@ -17,7 +18,7 @@ from nabla.planner.steps import Build, Finish, Iterate, Produce, Recompute, Repl
 
 def stage_name(table: str) -> str:
     """@0 is A."""
-    number = int(table.removeprefix("@").partition(".")[0])
+    number = stage_number(table)
     return chr(ord("A") + number % 26) + (str(number // 26) if number >= 26 else "")
 
 
@@ -72,12 +73,12 @@ class Formulas:
         match node:
             case Scan(table=table) if table == TOUCHED:
                 return w.make("K")
-            case Scan() if node.table.startswith("@"):
+            case Scan() if is_inner(node.table):
                 return self._stage_scan(w, node)
             case Filter(input=Aggregate(calls=(only,)) as log) if only.column == COPIES:
                 return w.write(log.input)
-            case Filter() if any(name.endswith("~gone") for c in node.conjuncts for name in c.columns):
-                lost = sorted({w.name(n) for c in node.conjuncts for n in c.columns if n.endswith("~gone")})
+            case Filter() if any(is_deleted(name) for c in node.conjuncts for name in c.columns):
+                lost = sorted({w.name(n) for c in node.conjuncts for n in c.columns if is_deleted(n)})
                 return w.make("σ", tuple(f"{name} was the extreme" for name in lost), w.write(node.input))
             case Generate() if node.output == (COPY,):
                 return w.write(node.input)
@@ -91,12 +92,12 @@ class Formulas:
         return None
 
     def _stage_scan(self, w: Writer, scan: Scan) -> Formula:
-        if scan.table.endswith(".touched"):
+        if is_touched(scan.table):
             return w.make(_touched(self._touched_stage(scan)))
         return w.make(scan_text(stage_name(scan.table), scan.at).replace(" ", ""))
 
     def _touched_stage(self, scan: Scan) -> Stage:
-        return self.staged.stage(scan.table.removesuffix(".touched"))
+        return self.staged.stage(stage_of(scan.table))
 
     def _stage_rows(self, w: Writer, node: Project) -> Formula | None:
         """A stage's rows made from its state, and its first state made from its change table, are simply itself."""

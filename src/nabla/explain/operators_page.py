@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from nabla.algebra.expressions import Call, Column, Expr
+from nabla.algebra.nodes import WEIGHT
 from nabla.calculus import rules as rules  # registers the laws
 from nabla.calculus.laws import LAWS, Law
 from nabla.calculus.methods import AFFECTED_GROUPS, CHANGE_TABLE, GROUPING, METHODS
@@ -92,7 +93,7 @@ def _function(name: str) -> list[tuple[str, ...]]:
 
 def _probe(name: str, type_: str) -> Maintained | None:
     call = Call(Column("result#1", type_), name, (Expr("`x#0`", type_),))
-    return maintained(call, Column("weight#", "bigint", False))
+    return maintained(call, WEIGHT)
 
 
 def _kept(found: Maintained | None) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from sqlglot.dialects import Spark
 from sqlglot.tokens import TokenType
 
 from nabla.algebra.expressions import in_words, quote, quoted_names
+from nabla.algebra.names import ColumnName, Mark, read_name
 from nabla.algebra.nodes import Aggregate, Generate, Join, Node, Opaque, Scan, TopK, UnionAll, Window
 from nabla.algebra.sql import to_sql
 from nabla.explain.sql_layout import lay_out
@@ -25,18 +26,15 @@ _STEMS: dict[type[Node], str] = {
     TopK: "top",
     Generate: "unnested",
 }
-_NAME = re.compile(r"(?P<label>.*)#(?P<number>\d*)(?P<rest>.*)", re.DOTALL)
-_HIDDEN = re.compile(r"@\d+\.(?P<label>rows)(?P<number>)(?P<rest>.*)")
-_MARKS = (
-    ("~gone", "_deleted"),
-    ("~", "_change"),
-    ("=", "_now"),
-    ("'", "_old"),
-    ("?", "_key"),
-    ("!", "_lost"),
-    ("+", "_again"),
-    (".", "_"),
-)
+_ROLES = {
+    Mark.DELETED: "_deleted",  # before the mark that it begins with
+    Mark.CHANGE: "_change",
+    Mark.NOW: "_now",
+    Mark.OLD: "_old",
+    Mark.KEY: "_key",
+    Mark.LOST: "_lost",
+    Mark.AGAIN: "_again",
+}
 _PLAIN = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -51,17 +49,19 @@ def sql_text(node: Node, relation: Callable[[Scan], str]) -> str:
 
 def _names(raw: list[str]) -> dict[str, str]:
     """The label where it is the only one of its kind, else with its number."""
-    parts = {name: match for name in raw if (match := _NAME.fullmatch(name) or _HIDDEN.fullmatch(name))}
-    plain = {name: match["label"] + _marked(match["rest"]) for name, match in parts.items()}
+    read = {name: found for name in raw if (found := read_name(name))}
+    plain = {name: found.label + _suffix(found) for name, found in read.items()}
     taken = [label.casefold() for label in plain.values()]
-    numbered = {name: f"{match['label']}_{match['number']}{_marked(match['rest'])}" for name, match in parts.items()}
+    numbered = {name: f"{found.label}_{found.number}{_suffix(found)}" for name, found in read.items()}
     return {n: numbered[n] if taken.count(label.casefold()) > 1 else label for n, label in plain.items()}
 
 
-def _marked(rest: str) -> str:
-    for mark, word in _MARKS:
-        rest = rest.replace(mark, word)
-    return rest
+def _suffix(name: ColumnName) -> str:
+    """Which part of an aggregate a column is, and its role."""
+    roles = name.marks
+    for mark, word in _ROLES.items():
+        roles = roles.replace(mark, word)
+    return (f"_{name.part}" if name.part else "") + roles
 
 
 def _written(name: str) -> str:

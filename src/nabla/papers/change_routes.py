@@ -21,6 +21,7 @@ from itertools import count
 
 from nabla.algebra.expressions import Call, Column
 from nabla.algebra.memo import Memo
+from nabla.algebra.names import unique_name
 from nabla.algebra.nodes import Aggregate, Distinct, Filter, Join, Node, Project, Scan
 from nabla.papers.change_steps import Conversion, Passing, Product, Way
 from nabla.papers.change_tables import can_convert, refreshed
@@ -40,7 +41,7 @@ class _Router:
         self.numbers = count()
 
     def causes(self) -> Column:
-        return Column(f"causes#{next(self.numbers)}", "bigint", False)
+        return Column(unique_name("causes", next(self.numbers)), "bigint", False)
 
     def conversion(self, q: Node) -> Way:
         """A conversion point that is added: a projection on all attributes."""

@@ -13,14 +13,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nabla.algebra.expressions import Call, Column, Expr, Named, equal
-from nabla.algebra.nodes import Aggregate, Filter, Join, Node, Project, UnionAll
-from nabla.calculus.delta import primed
+from nabla.algebra.expressions import Call, Column, Expr, Named
+from nabla.algebra.names import Mark, mark_name
+from nabla.algebra.nodes import WEIGHT, Aggregate, Filter, Join, Node, Project, UnionAll
+from nabla.calculus.delta import mark_columns, same_keys
 from nabla.calculus.partials import INTEGERS
 from nabla.papers.pairs import Pair
 from nabla.papers.sets import Rows, project, union
-
-WEIGHT = Column("weight#", "bigint", False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,19 +83,20 @@ class _Applied:
 
 
 def _applied(extent: Node, table: ChangeTable) -> _Applied:
-    beside = primed(table.rows)
-    on = tuple(equal(extent.column(k).ref, beside.column(k + "'").ref, null_safe=True) for k in table.group)
+    beside = mark_columns(table.rows)
+    on = same_keys(extent, beside, table.group)
     both = Join(extent, beside, on)
     summed = table.added | {table.causes.name}
 
     def value(c: Column) -> Expr:
-        return Expr(f"({c.ref.sql} + {beside.column(c.name + chr(39)).ref.sql})", c.type) if c.name in summed else c.ref
+        if c.name not in summed:
+            return c.ref
+        return Expr(f"({c.ref.sql} + {beside.column(mark_name(c.name, Mark.OLD)).ref.sql})", c.type)
 
     combined = Project(both, tuple(Named(c, value(c)) for c in extent.columns))
     left = Filter(combined, (Expr(f"({table.causes.ref.sql} <> 0)", "boolean", False),))
-    stored = primed(extent)
-    known = tuple(equal(table.rows.column(k).ref, stored.column(k + "'").ref, null_safe=True) for k in table.group)
-    fresh = Join(table.rows, stored, known, "anti")
+    stored = mark_columns(extent)
+    fresh = Join(table.rows, stored, same_keys(table.rows, stored, table.group), "anti")
     in_order = tuple(Named(c, fresh.column(c.name).ref) for c in extent.columns)
     return _Applied(Join(extent, beside, on, "semi"), left, Project(fresh, in_order))
 

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from functools import reduce
 
 from nabla.algebra.expressions import Call, Column, Expr, Named
+from nabla.algebra.names import own_name
 from nabla.algebra.nodes import Aggregate, Distinct, Filter, Join, Node, Project, Scan, UnionAll
 from nabla.papers.pair_laws import Operand
 from nabla.papers.pairs import Pairs
 from nabla.papers.sets import EMPTY, Rows
 
-CAUSES = Column("causes#", "bigint", False)
+CAUSES = Column(own_name("causes"), "bigint", False)
 
 
 @dataclass(frozen=True)

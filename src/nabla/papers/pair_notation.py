@@ -12,6 +12,7 @@ from itertools import accumulate, count
 
 from nabla.algebra.expressions import Expr, Named, quote
 from nabla.algebra.memo import Memo, count_uses
+from nabla.algebra.names import Mark, label_of
 from nabla.algebra.nodes import (
     Aggregate,
     At,
@@ -189,7 +190,7 @@ def _bare(text: str) -> str:
 
 
 def _label(column: str) -> str:
-    return column.rstrip("'").rsplit("#", 1)[0]
+    return label_of(column.rstrip(Mark.OLD))
 
 
 def _only_renames(node: Project) -> bool:

@@ -22,7 +22,7 @@ from nabla.algebra.nodes import (
     Project,
     UnionAll,
 )
-from nabla.calculus.delta import primed
+from nabla.calculus.delta import mark_columns
 from nabla.papers.pair_laws import Operand, Operator, pair_rule
 from nabla.papers.sets import EMPTY, Rows
 
@@ -187,7 +187,7 @@ def met(q: Operator, s: Rows, d: Rows, x: Rows) -> Rows:
 
 def friendless(d: Node, x: Node, key: tuple[Expr, ...]) -> Node:
     """fr(D, X) = D ▷ X on the join key of their own relation."""
-    others = primed(x)
+    others = mark_columns(x)
     names = {c.name: p.ref for c, p in zip(x.columns, others.columns, strict=True)}
     return Join(d, others, tuple(equal(part, part.substitute(names), null_safe=True) for part in key), "anti")
 

@@ -13,6 +13,7 @@ from functools import reduce
 
 from nabla.algebra.expressions import Column, Named
 from nabla.algebra.memo import Memo
+from nabla.algebra.names import part_name, unique_name
 from nabla.algebra.nodes import (
     Aggregate,
     Constant,
@@ -83,7 +84,7 @@ class _Reader:
         """The scan with the columns that it leaves out."""
         others = self.left_out(scan)
         mark = scan.output[0].name if scan.output else scan.table
-        columns = tuple(c.renamed(f"{c.name}#{mark}") for c in others)
+        columns = tuple(c.renamed(unique_name(c.name, mark)) for c in others)
         return Scan(scan.table, scan.at, scan.output + columns, scan.fields + tuple(c.name for c in others))
 
     def join(self, q: Join) -> Node:
@@ -119,9 +120,7 @@ class _Reader:
             case Project():
                 below = self.told_apart(q.input)
                 self.carried += 1
-                carried = (
-                    Named(c.renamed(f"{c.label}#carried{self.carried}.{i}"), c.ref) for i, c in enumerate(below.columns)
-                )
+                carried = (Named(self.fresh(c, i), c.ref) for i, c in enumerate(below.columns))
                 return Project(below, (*q.outputs, *carried))
             case Join(kind="semi" | "anti"):
                 return q.with_inputs(self.told_apart(q.left), self.read(q.right))
@@ -132,6 +131,9 @@ class _Reader:
         if not self.duplicate_free(q):
             raise NotSetAlgebra(f"an aggregate counts duplicates, and {type(q).__name__} below it may make some")
         return self.read(q)
+
+    def fresh(self, column: Column, place: int) -> Column:
+        return column.renamed(part_name(unique_name(column.label, f"carried{self.carried}"), str(place)))
 
     def duplicate_free(self, q: Node) -> bool:
         match q:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from nabla.algebra.expressions import Column, Named, equal
+from nabla.algebra.expressions import Column, Named
 from nabla.algebra.nodes import Distinct, ExceptAll, IntersectAll, Join, Node, Project, UnionAll
-from nabla.calculus.delta import primed
+from nabla.calculus.delta import mark_columns, same_keys
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,9 +40,8 @@ class Rows:
         """S ⋉ T on the columns `keys`, which both have; two NULLs are equal."""
         if self.plan is None or other.plan is None:
             return EMPTY
-        beside = primed(project(other.plan, keys))
-        on = tuple(equal(self.plan.column(k).ref, beside.column(k + "'").ref, null_safe=True) for k in keys)
-        return Rows(Join(self.plan, beside, on, "semi"))
+        beside = mark_columns(project(other.plan, keys))
+        return Rows(Join(self.plan, beside, same_keys(self.plan, beside, keys), "semi"))
 
     def under(self, columns: tuple[Column, ...]) -> Rows:
         return EMPTY if self.plan is None else Rows(under(self.plan, columns))

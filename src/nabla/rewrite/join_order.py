@@ -16,6 +16,7 @@ from typing import Literal
 from nabla.algebra.clock import timed
 from nabla.algebra.expressions import Expr, Named
 from nabla.algebra.memo import Memo
+from nabla.algebra.names import is_touched
 from nabla.algebra.nodes import Aggregate, At, Constant, Filter, Join, Node, Project, Scan, UnionAll
 from nabla.algebra.traverse import relations, with_inputs
 
@@ -30,7 +31,7 @@ def is_small(node: Node) -> bool:
     """Whether the size of the result follows the change rather than the tables."""
     match node:
         case Scan():
-            return node.at is At.DELTA or node.table.endswith(".touched")
+            return node.at is At.DELTA or is_touched(node.table)
         case Constant():
             return True
         case UnionAll():

@@ -9,7 +9,6 @@ not be computed, nor kept. The law holds for any P; keys that were declared only
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -18,13 +17,13 @@ from nabla.algebra.clock import reads_clock
 from nabla.algebra.equated import equated
 from nabla.algebra.expressions import Column, Named
 from nabla.algebra.memo import Memo
+from nabla.algebra.names import number_of, unique_name
 from nabla.algebra.nodes import Aggregate, Filter, Join, Node, Project, Scan
 from nabla.algebra.traverse import with_inputs
 from nabla.rewrite.restrict import Match, restrict
 
 IsKey = Callable[[str, str], bool]
 """Whether a field was declared to be the key of a table."""
-_NUMBER = re.compile(r"#(\d+)$")
 
 
 def narrowed(plan: Node, is_key: IsKey) -> tuple[Node, tuple[str, ...]]:
@@ -79,8 +78,8 @@ def _passed(node: Node) -> tuple[Node, ...]:
 class _Narrowing:
     def __init__(self, plan: Node, is_key: IsKey) -> None:
         self.is_key = is_key
-        names = (column.name for node in plan.walk() for column in node.columns)
-        self._numbers = count(1 + max((int(m[1]) for name in names if (m := _NUMBER.search(name))), default=0))
+        numbers = (number_of(column.name) for node in plan.walk() for column in node.columns)
+        self._numbers = count(1 + max(numbers, default=0))
         self._done: Memo[Node, Node] = Memo()
         self.told: list[str] = []
 
@@ -128,9 +127,12 @@ class _Narrowing:
                     return self._copy(leaf, column)
         return None
 
+    def _fresh(self, column: Column) -> Column:
+        return column.renamed(unique_name(column.label, next(self._numbers)))
+
     def _copy(self, leaf: Node, column: Column) -> Node:
         """One column of a table, under a name of its own."""
-        fresh = {c.name: c.renamed(f"{c.label}#{next(self._numbers)}") for n in leaf.walk() for c in n.columns}
+        fresh = {c.name: self._fresh(c) for n in leaf.walk() for c in n.columns}
         refs = {name: c.ref for name, c in fresh.items()}
 
         def again(node: Node) -> Node:
@@ -145,7 +147,7 @@ class _Narrowing:
             raise AssertionError(f"{type(node).__name__} is no part of a leaf")
 
         key = fresh[column.name]
-        return Project(again(leaf), (Named(key.renamed(f"{key.label}#{next(self._numbers)}"), key.ref),))
+        return Project(again(leaf), (Named(self._fresh(key), key.ref),))
 
 
 def _group_of(node: Node, name: str) -> Aggregate | None:

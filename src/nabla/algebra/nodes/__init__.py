@@ -6,7 +6,7 @@ operators: weights pass through filters and projections, multiply in joins and a
 """
 
 from nabla.algebra.nodes.base import At, MalformedPlan, Node
-from nabla.algebra.nodes.changes import Consolidate, Negate, Unweigh, Weigh
+from nabla.algebra.nodes.changes import WEIGHT, Consolidate, Negate, Unweigh, Weigh
 from nabla.algebra.nodes.operators import (
     Aggregate,
     Constant,
@@ -27,6 +27,7 @@ from nabla.algebra.nodes.operators import (
 )
 
 __all__ = [
+    "WEIGHT",
     "Aggregate",
     "At",
     "Consolidate",

@@ -6,7 +6,11 @@ from dataclasses import dataclass
 
 from nabla._cached import cached_property
 from nabla.algebra.expressions import Column
+from nabla.algebra.names import own_name
 from nabla.algebra.nodes.base import Node
+
+WEIGHT = Column(own_name("weight"), "bigint", False)
+"""The column under which a derivation makes the weights of a change visible."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,7 @@ class Weigh(Node):
     """Makes weights visible: each row once, with its weight as a further column."""
 
     input: Node
-    weight: Column
+    weight: Column = WEIGHT
 
     def __post_init__(self) -> None:
         self._check_distinct_names()

@@ -290,13 +290,14 @@ class Recursion(Node):
 @dataclass(frozen=True)
 class Opaque(Node):
     """A query kept as Spark SQL because Nabla has no algebra for it: it can be run, not propagated. `why` names the
-    operator and the place; `tables` are the names that the text reads."""
+    operator, `place` where it stands if that is known; `tables` are the names that the text reads."""
 
     sql: str
     tables: tuple[str, ...]
     output: tuple[Column, ...]
     code: str
     why: str
+    place: str = ""
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:

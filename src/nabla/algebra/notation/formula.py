@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from nabla.algebra.expressions import Expr, in_words
 from nabla.algebra.memo import Memo
+from nabla.algebra.names import Mark, is_inner, part_name, read_name
 from nabla.algebra.nodes import (
     Aggregate,
     At,
@@ -56,12 +57,10 @@ class Formula:
 Reading = Callable[["Writer", Node], Formula | None]
 """How a subtree is written, or None where the algebra's own way will do."""
 
-_NAME = re.compile(r"(?P<label>.*)#(?P<number>\d*)(?:\.(?P<part>\w+))?(?P<mark>~gone|['?!+~=]*)", re.DOTALL)
-_HIDDEN = re.compile(r"@\d+\.(?P<label>\w+)(?P<mark>~gone|['?!+~=]*)")
 _LITERAL_CAST = re.compile(
     r"CAST\(((?:DATE |TIMESTAMP )?'[^']*'|-?[\d.]+) AS \w+(?:\(\d+(?:, ?\d+)?\))?\)", re.IGNORECASE
 )
-_MARKS = {"~": "d {}", "~gone": "∇{}", "=": "{}"}
+_MARKS: dict[str, str] = {Mark.CHANGE: "d {}", Mark.DELETED: "∇{}", Mark.NOW: "{}"}
 
 
 class Writer:
@@ -75,7 +74,7 @@ class Writer:
         self._tables: dict[str, str] = {}
         for tree in trees:
             for node in tree.walk():
-                if isinstance(node, Scan) and not node.table.startswith("@"):  # stages have their tables' columns
+                if isinstance(node, Scan) and not is_inner(node.table):  # stages have their tables' columns
                     self._meet(node)
         labels = Counter(_label(name) for name in self._tables)
         self._ambiguous = {label for label, times in labels.items() if times > 1}
@@ -106,15 +105,13 @@ class Writer:
 
     def name(self, column: str) -> str:
         """A column as a person calls it: with its table only where others are called the same."""
-        match = _NAME.fullmatch(column)
-        if match is None:
-            hidden = _HIDDEN.fullmatch(column)
-            return _marked(hidden["label"], hidden["mark"]) if hidden else column
-        plain = match["label"] + (f".{match['part']}" if match["part"] else "")
-        base = f"{match['label']}#{match['number']}"
-        if not match["part"] and match["label"] in self._ambiguous and base in self._tables:
-            plain = f"{self._tables[base]}.{plain}"
-        return _marked(plain, match["mark"])
+        found = read_name(column)
+        if found is None:
+            return column
+        plain = part_name(found.label, found.part) if found.part else found.label
+        if found.label in self._ambiguous and found.unmarked in self._tables:
+            plain = f"{self._tables[found.unmarked]}.{plain}"
+        return _marked(plain, found.marks)
 
     def words(self, sql: str) -> str:
         """An expression; what type a constant is cast to goes without saying."""
@@ -164,18 +161,18 @@ class Writer:
         )
 
 
-def _marked(name: str, mark: str) -> str:
-    return _MARKS.get(mark, "{}′" if mark else "{}").format(name)
+def _marked(name: str, marks: str) -> str:
+    return _MARKS.get(marks, "{}′" if marks else "{}").format(name)
 
 
 def _label(name: str) -> str:
-    match = _NAME.fullmatch(name) or _HIDDEN.fullmatch(name)
-    return match["label"] if match else name
+    found = read_name(name)
+    return found.label if found else name
 
 
 def _unmarked(name: str) -> str:
-    match = _NAME.fullmatch(name)
-    return name[: match.start("mark")] if match else name
+    found = read_name(name)
+    return found.unmarked if found else name
 
 
 def _numbered(table: str, number: int) -> str:

@@ -14,7 +14,7 @@ State is stored as a log of signed rows: a refresh appends the change of the sta
 
 from nabla.calculus.stages.change_table import ChangeTable
 from nabla.calculus.stages.levels import Levels
-from nabla.calculus.stages.stage import COPIES, COPY, Stage, stored_fields
+from nabla.calculus.stages.stage import COPIES, COPY, Stage
 from nabla.calculus.stages.staged import Staged, cut
 from nabla.calculus.stages.top_rows import PLACE, TopRows, without_ties
 
@@ -28,6 +28,5 @@ __all__ = [
     "Staged",
     "TopRows",
     "cut",
-    "stored_fields",
     "without_ties",
 ]

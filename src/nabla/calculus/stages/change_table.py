@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nabla.algebra.expressions import Call, Column, Expr, Named, equal, quote
-from nabla.algebra.nodes import Aggregate, At, Filter, Generate, Join, Node, Project, Scan, Unweigh, Weigh
-from nabla.calculus.delta import Derivation, primed
+from nabla.algebra.expressions import Call, Column, Expr, Named
+from nabla.algebra.names import Mark, mark_name, own_name, stage_column, stored_fields
+from nabla.algebra.nodes import WEIGHT, Aggregate, At, Filter, Generate, Join, Node, Project, Scan, Unweigh, Weigh
+from nabla.calculus.delta import Derivation, mark_columns, same_keys
 from nabla.calculus.partials import Maintained, Partial, count_rows
-from nabla.calculus.stages.stage import WEIGHT, Stage, stored_fields
+from nabla.calculus.stages.stage import Stage
 from nabla.rewrite.restrict import on_columns, restrict
 
 
@@ -20,7 +21,7 @@ class ChangeTable(Stage):
 
     @property
     def count(self) -> Column:
-        return Column(f"{self.table}.rows", "bigint", False)
+        return Column(stage_column(self.table, "rows"), "bigint", False)
 
     @property
     def partials(self) -> tuple[Partial, ...]:
@@ -49,9 +50,8 @@ class ChangeTable(Stage):
         """□V with the stored partial results of its groups: the old ones go, the merged ones come."""
         columns = self._change_table(self.source).columns
         table = Scan(self.touched_table, At.NEW, columns, stored_fields(columns))
-        before = primed(self._of_touched(self.rows(At.OLD)))
-        same_group = tuple(equal(table.column(k).ref, before.column(k + "'").ref, null_safe=True) for k in self.keys)
-        merged: Node = Join(table, before, same_group, "left")
+        before = mark_columns(self._of_touched(self.rows(At.OLD)), Mark.OLD)
+        merged: Node = Join(table, before, same_keys(table, before, self.keys), "left")
         fresh: dict[str, Expr] = {}
         if self.extremes and deleted_extremes:
             merged, fresh = self._with_recomputed(merged, c)
@@ -62,7 +62,7 @@ class ChangeTable(Stage):
         return tuple(_deleted(p).name for p in self.extremes)
 
     def _change_table(self, rows: Node) -> Node:
-        weighed = Weigh(rows, WEIGHT)
+        weighed = Weigh(rows)
         calls = [_aggregated(_changed(p), p.change) for p in self.partials]
         calls += [_aggregated(_deleted(p), p.deleted) for p in self.partials if p.deleted]
         return Aggregate(weighed, self.keys, tuple(calls))
@@ -73,31 +73,31 @@ class ChangeTable(Stage):
         lost = Filter(merged, (broken,))
         now = c.new(self.source)
         if self.keys:
-            wanted = primed(Project(lost, tuple(Named(lost.column(k), lost.column(k).ref) for k in self.keys)), "!")
+            groups = Project(lost, tuple(Named(lost.column(k), lost.column(k).ref) for k in self.keys))
+            wanted = mark_columns(groups, Mark.LOST)
             now = restrict(now, wanted, on_columns(now, self.keys, wanted))
         else:
             # One group: read the source only if its extreme was deleted.
-            flag = Named(Column("lost#", "int", False), Expr("1", "int", False))
+            flag = Named(Column(own_name("lost"), "int", False), Expr("1", "int", False))
             now = Project(Join(now, Project(lost, (flag,))), tuple(Named(col, col.ref) for col in now.columns))
         calls = tuple(f.call for f in self.functions if not f.partials[0].cancels)
-        again = primed(Aggregate(now, self.keys, calls), "+")
-        same_group = tuple(equal(merged.column(k).ref, again.column(k + "+").ref, null_safe=True) for k in self.keys)
+        again = mark_columns(Aggregate(now, self.keys, calls), Mark.AGAIN)
         fresh = {
-            f.partials[0].column.name: again.column(f.call.column.name + "+").ref
+            f.partials[0].column.name: again.column(mark_name(f.call.column.name, Mark.AGAIN)).ref
             for f in self.functions
             if not f.partials[0].cancels
         }
-        return Join(merged, again, same_group, "left"), fresh
+        return Join(merged, again, same_keys(merged, again, self.keys, Mark.AGAIN), "left"), fresh
 
     def _broken(self, p: Partial) -> str:
         assert p.deleted is not None
-        return p.broken.format(old=quote(p.column.name + "'"), change=_changed(p).ref.sql, deleted=_deleted(p).ref.sql)
+        return p.broken.format(old=_old(p).ref.sql, change=_changed(p).ref.sql, deleted=_deleted(p).ref.sql)
 
     def _or_initial(self, p: Partial, value: Expr) -> Expr:
         return Expr(f"COALESCE({value.sql}, {p.initial})", p.column.type, p.column.nullable)
 
     def _merged(self, p: Partial, fresh: dict[str, Expr]) -> str:
-        old, change = quote(p.column.name + "'"), _changed(p).ref.sql
+        old, change = _old(p).ref.sql, _changed(p).ref.sql
         if p.cancels:
             old, change = f"COALESCE({old}, {p.initial})", f"COALESCE({change}, {p.initial})"
         value = p.merged.format(old=old, change=change)
@@ -107,17 +107,16 @@ class ChangeTable(Stage):
 
     def _old_and_new(self, merged: Node, fresh: dict[str, Expr]) -> Node:
         """Two signed rows for each touched group, made in one pass."""
-        sign = Column("sign#", "bigint", False)
-        old = ", ".join(quote(p.column.name + "'") for p in self.partials)
+        sign = Column(own_name("sign"), "bigint", False)
+        old = ", ".join(_old(p).ref.sql for p in self.partials)
         new = ", ".join(self._merged(p, fresh) for p in self.partials)
         pair = Expr(f"stack(2, -1L, {old}, 1L, {new})", "row")
-        partials = tuple(p.column for p in self.partials)
-        pairs = Generate(merged, pair, (sign, *(c.renamed(c.name + "=") for c in partials)))
-        count = quote(self.count.name + "=")
+        pairs = Generate(merged, pair, (sign, *(_now(p.column) for p in self.partials)))
+        count = _now(self.count).ref.sql
         there = f"{count} > 0" if self.keys else f"{count} IS NOT NULL"
         rows = Filter(pairs, (Expr(f"({there})", "boolean"),))
         outputs = [Named(rows.column(k), rows.column(k).ref) for k in self.keys]
-        outputs += [Named(c, rows.column(c.name + "=").ref) for c in partials]
+        outputs += [Named(p.column, _now(p.column).ref) for p in self.partials]
         return Unweigh(Project(rows, (*outputs, Named(sign, sign.ref))), sign.name)
 
     def present(self) -> Expr | None:
@@ -128,12 +127,24 @@ class ChangeTable(Stage):
         return (*keys, *(Named(f.call.column, f.value) for f in self.functions))
 
 
+def _marked(column: Column, mark: Mark) -> Column:
+    return column.renamed(mark_name(column.name, mark))
+
+
+def _old(p: Partial) -> Column:
+    return _marked(p.column, Mark.OLD)
+
+
 def _changed(p: Partial) -> Column:
-    return p.column.renamed(p.column.name + "~")
+    return _marked(p.column, Mark.CHANGE)
 
 
 def _deleted(p: Partial) -> Column:
-    return p.column.renamed(p.column.name + "~gone")
+    return _marked(p.column, Mark.DELETED)
+
+
+def _now(column: Column) -> Column:
+    return _marked(column, Mark.NOW)
 
 
 def _aggregated(column: Column, expression: Expr | None) -> Call:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nabla.algebra.expressions import Column
+from nabla.algebra.names import own_name
 from nabla.algebra.nodes import At, Node, Recursion
 from nabla.algebra.traverse import relations
 from nabla.calculus.stages.stage import Stage
 
-LEVEL = Column("level#", "int", False)
+LEVEL = Column(own_name("level"), "int", False)
 
 
 @dataclass(frozen=True)

@@ -5,20 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from nabla.algebra.expressions import Call, Column, Expr, Named
-from nabla.algebra.nodes import Aggregate, At, Filter, Generate, Node, Project, Scan
+from nabla.algebra.names import WEIGHT_FIELD, Mark, mark_name, own_name, state_table, stored_fields, touched_table
+from nabla.algebra.nodes import WEIGHT, Aggregate, At, Filter, Generate, Node, Project, Scan
 from nabla.algebra.traverse import relations
 from nabla.calculus.delta import Derivation, add, keys_of, negative
 from nabla.calculus.methods import AFFECTED_PARTITIONS, FIRST_ROWS, LEVELS, ONE_PARTITION, Method
 from nabla.rewrite.restrict import on_columns, restrict
 
-WEIGHT = Column("weight#", "bigint", False)
-COPIES = Column("copies#", "bigint", False)
-COPY = Column("copy#", "bigint", False)
-
-
-def stored_fields(columns: tuple[Column, ...]) -> tuple[str, ...]:
-    """Hidden relations store their columns by position: their names are made up anyway."""
-    return tuple(f"c{i}" for i in range(len(columns)))
+COPIES = Column(own_name("copies"), "bigint", False)
+COPY = Column(own_name("copy"), "bigint", False)
 
 
 @dataclass(frozen=True)
@@ -37,11 +32,11 @@ class Stage:
 
     @property
     def state_table(self) -> str:
-        return self.table + ".state"
+        return state_table(self.table)
 
     @property
     def touched_table(self) -> str:
-        return self.table + ".touched"
+        return touched_table(self.table)
 
     @property
     def source(self) -> Node:
@@ -61,12 +56,13 @@ class Stage:
         below = c.d(self.source)
         if below is None or not self.keys:
             return None
-        return keys_of(below, self.keys, "")
+        return keys_of(below, self.keys)
 
-    def touched_groups(self, mark: str) -> Node:
+    def touched_groups(self) -> Node:
         """The groups that the first query found, read back under names of their own."""
         keys = tuple(self.node.column(k) for k in self.keys)
-        return Scan(self.touched_table, At.NEW, tuple(k.renamed(k.name + mark) for k in keys), stored_fields(keys))
+        marked = tuple(k.renamed(mark_name(k.name, Mark.KEY)) for k in keys)
+        return Scan(self.touched_table, At.NEW, marked, stored_fields(keys))
 
     def settled(self, c: Derivation, deleted_extremes: bool = True) -> Node:
         """Second query, the signed change of the state: what the touched groups are now, less what is stored for them."""
@@ -77,7 +73,7 @@ class Stage:
         return change
 
     def _of_touched(self, state: Node) -> Node:
-        groups = self.touched_groups("?")
+        groups = self.touched_groups()
         return restrict(state, groups, on_columns(state, self.keys, groups)) if self.keys else state
 
     def deletions(self) -> tuple[str, ...]:
@@ -92,7 +88,7 @@ class Stage:
         return Project(summed, tuple(Named(c, c.ref) for c in self.state))
 
     def _summed(self, at: At) -> Node:
-        log = Scan(self.state_table, at, (*self.state, WEIGHT), (*stored_fields(self.state), "_n"))
+        log = Scan(self.state_table, at, (*self.state, WEIGHT), (*stored_fields(self.state), WEIGHT_FIELD))
         copies = Call(COPIES, "sum", (WEIGHT.ref,))
         by_row = Aggregate(log, tuple(c.name for c in self.state), (copies,))
         return Filter(by_row, (Expr(f"({COPIES.ref.sql} <> 0)", "boolean", False),))

@@ -6,14 +6,15 @@ from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
 from nabla.algebra.clock import reads_clock
-from nabla.algebra.nodes import Aggregate, At, Distinct, Filter, Node, Project, Recursion, Scan, TopK, Window
+from nabla.algebra.names import stage_table
+from nabla.algebra.nodes import WEIGHT, Aggregate, At, Distinct, Filter, Node, Project, Recursion, Scan, TopK, Window
 from nabla.algebra.shape import shape
 from nabla.calculus.delta import Derivation
 from nabla.calculus.methods import AFFECTED_GROUPS, AFFECTED_PARTITIONS, CHANGE_TABLE, FIRST_ROWS, LEVELS, ONE_PARTITION
 from nabla.calculus.partials import maintained
 from nabla.calculus.stages.change_table import ChangeTable
 from nabla.calculus.stages.levels import LEVEL, Levels
-from nabla.calculus.stages.stage import WEIGHT, Stage
+from nabla.calculus.stages.stage import Stage
 from nabla.calculus.stages.top_rows import TopRows, without_ties
 
 
@@ -66,7 +67,7 @@ def cut(plan: Node, key: tuple[str, ...] = ()) -> Staged:
 
     def visit(node: Node) -> Node:
         node = node.with_inputs(*(visit(part) for part in node.inputs)) if node.inputs else node
-        stage = _stage(node, f"@{len(stages)}")
+        stage = _stage(node, stage_table(len(stages)))
         if stage is None:
             return node
         stage = stages.setdefault(shape(node), stage)

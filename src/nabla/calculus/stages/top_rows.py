@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from nabla.algebra.expressions import Column, Expr, Named, Order, WindowCall
-from nabla.algebra.nodes import At, Node, Project, Scan, TopK, UnionAll, Weigh, Window
+from nabla.algebra.names import WEIGHT_FIELD, own_name, stored_fields
+from nabla.algebra.nodes import WEIGHT, At, Node, Project, Scan, TopK, UnionAll, Weigh, Window
 from nabla.calculus.delta import Derivation
-from nabla.calculus.stages.stage import WEIGHT, Stage, stored_fields
+from nabla.calculus.stages.stage import Stage
 
-PLACE = Column("place#", "int", False)
-NEW = Column("new#", "int", False)
+PLACE = Column(own_name("place"), "int", False)
+NEW = Column(own_name("new"), "int", False)
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,8 @@ class TopRows(Stage):
         if change is None:
             return None
         assert isinstance(self.node, TopK)
-        log = Scan(self.state_table, At.OLD, (*self.state, WEIGHT), (*stored_fields(self.state), "_n"))
-        members = tuple(_marked(rows, flag) for flag, rows in enumerate((log, Weigh(change, WEIGHT))))
+        log = Scan(self.state_table, At.OLD, (*self.state, WEIGHT), (*stored_fields(self.state), WEIGHT_FIELD))
+        members = tuple(_marked(rows, flag) for flag, rows in enumerate((log, Weigh(change))))
         rows = UnionAll(members, (*self.state, WEIGHT, NEW))
         place = WindowCall(PLACE, Expr("dense_rank()", "int", False), self.node.order)
         return Window(rows, (), (place,))

@@ -14,11 +14,12 @@ from dataclasses import dataclass, field, replace
 
 from nabla.algebra.clock import Moments
 from nabla.algebra.expressions import Column, Named
+from nabla.algebra.names import WEIGHT_FIELD, stored_fields
 from nabla.algebra.nodes import At, Filter, Node, Project, Recursion
 from nabla.algebra.reference.interpreter import Bag, Database, added, evaluate, negated
 from nabla.calculus.by_key import TOUCHED
 from nabla.calculus.recursion.levels import LevelLoop, LevelQueries, Limits
-from nabla.calculus.stages import Stage, Staged, cut, stored_fields
+from nabla.calculus.stages import Stage, Staged, cut
 from nabla.dev.testing.random_plans import reading
 from nabla.planner.delta_steps import maintenance, rebuilding
 from nabla.planner.steps import Build, Finish, Iterate, Produce, Recompute, Replace, Settle, Touch
@@ -47,7 +48,7 @@ class _Stored(Database):
 def _stored(database: Database, staged: Staged) -> _Stored:
     fields = dict(database.fields)
     for stage in staged.stages:
-        fields[stage.state_table] = (*stored_fields(stage.state), "_n")
+        fields[stage.state_table] = (*stored_fields(stage.state), WEIGHT_FIELD)
     return _Stored(fields, dict(database.before), dict(database.after), database.moments)
 
 

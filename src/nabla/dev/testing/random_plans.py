@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from nabla.algebra.clock import before, reads_clock
 from nabla.algebra.expressions import Column, Expr, Named, Order, equal
+from nabla.algebra.names import label_of, unique_name
 from nabla.algebra.nodes import (
     At,
     Constant,
@@ -94,7 +95,7 @@ class Plans:
 
     def fresh(self, label: str, type_: str, nullable: bool) -> Column:
         self._last += 1
-        return Column(f"{label}#{self._last}", type_, nullable)
+        return Column(unique_name(label, self._last), type_, nullable)
 
     def relation(self, depth: int, scans: int) -> Relation:
         """An operator over relations of less depth; at most `scans` leaves."""
@@ -160,7 +161,7 @@ class Plans:
 
 
 def _label(sample: Sample) -> str:
-    return sample.expr.column.rsplit("#", 1)[0] if sample.expr.column else "x"
+    return label_of(sample.expr.column) if sample.expr.column else "x"
 
 
 def _domain_bound(type_: str) -> float:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from nabla.algebra.equated import equated
 from nabla.algebra.memo import Memo
+from nabla.algebra.names import held_table, place_of, stored_fields
 from nabla.algebra.nodes import (
     Aggregate,
     At,
@@ -98,7 +99,7 @@ class Lookup:
 
     def rows(self, scan: Scan) -> pa.Table | None:
         if scan.table in self.found:
-            places = [int(f.removeprefix("c")) for f in scan.fields]
+            places = [place_of(f) for f in scan.fields]
             return self.found[scan.table].select(places)
         return self.held(scan)
 
@@ -248,7 +249,7 @@ class Lookup:
         return scan
 
     def _hold(self, scan: Scan, rows: pa.Table) -> Scan:
-        label = f"@{scan.table.removeprefix('@').partition('~')[0]}~{next(_NUMBERS)}"
-        fields = tuple(f"c{i}" for i in range(rows.num_columns))
+        label = held_table(scan.table, next(_NUMBERS))
+        fields = stored_fields(rows.columns)
         self.found[label] = rows.rename_columns(list(fields))
         return Scan(label, At.NEW, scan.output, fields)

@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
+from nabla.algebra.names import stored_fields
 from nabla.calculus.partials import Maintained, Partial, decimal_of
-from nabla.calculus.stages import ChangeTable, stored_fields
+from nabla.calculus.stages import ChangeTable
 from nabla.planner.steps import Finish
 from nabla.storage import bags, reading
 from nabla.storage.bags import N
@@ -121,7 +122,7 @@ def _mergeable(partial: Partial, log: Snapshot) -> bool:
 
 def _stored(log: Snapshot, keys: pa.Table, partials: int) -> pa.Table:
     """The current rows of the state for keys that may be among the given ones."""
-    wanted = bags.counted(pa.table(keys.columns, names=[f"c{i}" for i in range(keys.num_columns)]))
+    wanted = bags.counted(pa.table(keys.columns, names=list(stored_fields(keys.columns))))
     wanted = wanted.cast(pa.schema([*(log.schema.field(n) for n in wanted.column_names[:-1]), pa.field(N, pa.int64())]))
     pieces = [log.schema.empty_table()]
     for file in log.files:
@@ -143,7 +144,7 @@ def _places(stored: pa.Table, keys: pa.Table) -> pa.Array:
 def _added(partial: Partial, old: pa.ChunkedArray, change: pa.ChunkedArray, log: Snapshot) -> pa.ChunkedArray:
     if not partial.cancels:
         choose: Callable[..., pa.ChunkedArray] = (
-            pc.min_element_wise if partial.merged.startswith("LEAST") else pc.max_element_wise
+            pc.min_element_wise if partial.extreme == "min" else pc.max_element_wise
         )
         return choose(old, change.cast(old.type), skip_nulls=True)
     zero = pa.scalar(0, pa.int64()).cast(old.type)
@@ -158,7 +159,7 @@ def _lost(stage: ChangeTable, new: list[pa.ChunkedArray], deleted: pa.Table) -> 
     """Whether something at least as extreme as a new min or max was deleted."""
     columns = [n for p, n in zip(stage.partials, new, strict=True) if not p.cancels]
     for extreme, now, gone in zip(stage.extremes, columns, deleted.columns, strict=True):
-        beyond = pc.less_equal if extreme.merged.startswith("LEAST") else pc.greater_equal
+        beyond = pc.less_equal if extreme.extreme == "min" else pc.greater_equal
         test = pc.fill_null(beyond(gone.cast(now.type), now), True)
         if pc.any(pc.and_(pc.is_valid(gone), test)).as_py():
             return True

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from nabla._cached import cached_property
+from nabla.algebra.names import held_table
 from nabla.algebra.nodes import At, Join, Node, Scan
 from nabla.algebra.traverse import map_nodes
 from nabla.calculus.recursion.fixpoint import Backend, Fixpoint, Relation
@@ -153,7 +154,7 @@ class Rounds:
         held = made.get(scan.table)
         if held is None:
             return scan
-        name = f"@{scan.table}~{held.number}"
+        name = held_table(scan.table, held.number)
         self.queries.hold(name, held)
         fields = tuple(f"c{held.fields.index(f)}" for f in scan.fields)
         return replace(scan, table=name, at=At.NEW, fields=fields)

@@ -12,6 +12,7 @@ from itertools import count
 from typing import Any
 
 from nabla.algebra.expressions import Call, Column, Expr, Named, equal
+from nabla.algebra.names import unique_name
 from nabla.algebra.nodes import Aggregate, At, Distinct, Filter, Join, JoinKind, Node, Project, Scan
 from nabla.frontends.nested import expressions as sql
 from nabla.frontends.nested import language
@@ -179,7 +180,7 @@ class Planner:
     # Columns
 
     def _column(self, name: str, kind: str) -> Column:
-        return Column(f"{name}#{next(self._numbers)}", kind)
+        return Column(unique_name(name, next(self._numbers)), kind)
 
     def _with_parts(self, r: Planned, schema: Schema, parts: Mapping[str, str], *more: Named) -> Planned:
         """The keys as they are, and new structured attributes."""

@@ -7,6 +7,7 @@ subschema; it is expanded first.
 from __future__ import annotations
 
 from nabla.algebra.expressions import Named, equal, quote
+from nabla.algebra.names import inner_table
 from nabla.algebra.nodes import Join, Node, Project
 from nabla.frontends.nested.equations import UPDATES, Sign
 from nabla.frontends.nested.language import nested
@@ -15,7 +16,7 @@ from nabla.frontends.nested.model import Relation, inside
 from nabla.frontends.nested.plans import Planned, Planner
 from nabla.frontends.nested.schema import Schema
 
-TABLE, CHANGE = "@table", "@change"
+TABLE, CHANGE = inner_table("table"), inner_table("change")
 """The names under which `updated_plan` scans the table and δ."""
 
 

@@ -198,5 +198,4 @@ def _opaque(
         ) from refusal
     names = Names()
     output: tuple[Column, ...] = tuple(names.of(c) for c in columns)
-    why = refusal.what + (f" ({refusal.place})" if refusal.place else "")
-    return Opaque(sql, read, output, "NABLA_UNSUPPORTED_OPERATOR", why)
+    return Opaque(sql, read, output, "NABLA_UNSUPPORTED_OPERATOR", refusal.what, refusal.place)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from nabla.algebra.expressions import Column, Expr, Named
+from nabla.algebra.names import unique_name
 from nabla.algebra.nodes import Node, Project
 from nabla.frontends.spark_sql.tree import Expression
 
@@ -30,7 +31,7 @@ class Names:
 
     def column(self, label: str, type: str, nullable: bool = True) -> Column:
         self._last += 1
-        return Column(f"{label}#{self._last}", type, nullable)
+        return Column(unique_name(label, self._last), type, nullable)
 
     def of(self, attribute: Expression) -> Column:
         return self.column(attribute.name, attribute.type, attribute.nullable)
