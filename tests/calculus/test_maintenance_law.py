@@ -15,7 +15,7 @@ from nabla.calculus.delta import Derivation
 from nabla.calculus.laws import LAWS, Law
 from nabla.dev.testing.maintained import check
 from nabla.dev.testing.random_plans import ALL, CORE, random_scenario, reading
-from nabla.rewrite.join_order import changed_first, outwards
+from nabla.rewrite.join_order import join_changed_first, join_outwards
 
 CASES = 100
 
@@ -68,12 +68,14 @@ def test_every_rule_is_its_law_and_fires(fired: Counter[str]) -> None:
 def test_reordering_joins_changes_nothing_but_the_order() -> None:
     for seed in range(30_000, 30_150):
         scenario = random_scenario(seed, ALL)
-        reordered = changed_first(scenario.plan, scenario.changed)
+        reordered = join_changed_first(scenario.plan, scenario.changed)
         assert evaluate(reordered, scenario.database) == evaluate(scenario.plan, scenario.database), f"seed {seed}"
         assert reordered.columns == scenario.plan.columns
         change = Derivation(scenario.changed).d(scenario.plan)
         if change is not None:
-            assert evaluate(outwards(change), scenario.database) == evaluate(change, scenario.database), f"seed {seed}"
+            assert evaluate(join_outwards(change), scenario.database) == evaluate(change, scenario.database), (
+                f"seed {seed}"
+            )
 
 
 def test_every_operator_of_a_definition_has_a_law() -> None:

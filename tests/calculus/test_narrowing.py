@@ -9,7 +9,7 @@ from nabla.algebra.nodes import Aggregate, At, Filter, Join, JoinKind, Node, Pro
 from nabla.algebra.reference.interpreter import evaluate
 from nabla.dev.testing.maintained import check
 from nabla.dev.testing.random_data import Sizes, Table, random_database
-from nabla.rewrite.narrow_groups import narrowed
+from nabla.rewrite.narrow_groups import narrow_groups
 
 SIZES = Sizes(rows=6, depth=2, scans=3, operations=3)
 TABLES = tuple(Table(name, (Column("k", "int"), Column("x", "int"))) for name in ("a", "p", "b"))
@@ -61,7 +61,7 @@ def test_gives_the_same_rows_and_is_maintained() -> None:
     for seed in range(200):
         rng = Random(seed)
         plan, database = query(rng), random_database(rng, TABLES, SIZES)
-        narrow, told = narrowed(plan, lambda table, field: (table, field) == ("p", "k"))
+        narrow, told = narrow_groups(plan, lambda table, field: (table, field) == ("p", "k"))
         assert narrow.columns == plan.columns
         assert evaluate(narrow, database) == evaluate(plan, database), f"seed {seed}"
         assert bool(told) == (narrow != plan)
@@ -74,7 +74,9 @@ def test_gives_the_same_rows_and_is_maintained() -> None:
 def test_groups_are_computed_of_the_keys_alone() -> None:
     left, part, grouped = scan("a", 10), filtered("p", 15), groups(Random(1))
     inner = Join(left, part, on(left, part))
-    plan, told = narrowed(Join(inner, grouped, on(inner, grouped)), lambda table, field: (table, field) == ("p", "k"))
+    plan, told = narrow_groups(
+        Join(inner, grouped, on(inner, grouped)), lambda table, field: (table, field) == ("p", "k")
+    )
     assert told == ("groups by k are kept for rows of p that its filter leaves",)
     (below,) = (node for node in plan.walk() if isinstance(node, Aggregate))
     assert isinstance(below.input, Join)
@@ -87,4 +89,4 @@ def test_a_table_is_left_alone_without_a_filter_or_a_key() -> None:
     for part, is_key in ((scan("p", 15), True), (filtered("p", 15), False)):
         inner = Join(left, part, on(left, part))
         plan = Join(inner, grouped, on(inner, grouped))
-        assert narrowed(plan, lambda table, field, answer=is_key: answer) == (plan, ())
+        assert narrow_groups(plan, lambda table, field, answer=is_key: answer) == (plan, ())

@@ -18,7 +18,7 @@ from nabla.calculus import rules as _rules  # noqa: F401  (registers the laws)
 from nabla.calculus.delta import Derivation
 from nabla.dev.testing.random_plans import ALL, Scenario, random_scenario
 from nabla.engine.driver.key_lookup import Lookup, Stored
-from nabla.rewrite.join_order import outwards
+from nabla.rewrite.join_order import join_outwards
 from nabla.storage import files
 from nabla.storage.table import Snapshot
 
@@ -111,7 +111,7 @@ def cases(first: int, count: int, folder: Path, features: frozenset[str] = ALL) 
         change = Derivation(scenario.changed).d(scenario.plan)
         if change is None or not all(_plain(scan) for scan in change.walk() if isinstance(scan, Scan)):
             continue
-        yield Case(seed, outwards(change), scenario.database, folder / str(seed))
+        yield Case(seed, join_outwards(change), scenario.database, folder / str(seed))
 
 
 def _plain(scan: Scan) -> bool:

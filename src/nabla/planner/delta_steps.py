@@ -12,7 +12,8 @@ from nabla.calculus.by_key import of_touched, touched_keys
 from nabla.calculus.delta import Derivation
 from nabla.calculus.stages import Levels, Stage, Staged
 from nabla.planner.steps import Build, Finish, Iterate, Produce, Recompute, Replace, Settle, Step, Touch
-from nabla.rewrite.join_order import NOTHING_KNOWN, Rows, changed_first, outwards
+from nabla.rewrite.join_order import NOTHING_KNOWN, Rows
+from nabla.rewrite.passes import AFTER_DERIVATION, BEFORE_DERIVATION, Sizes, rewrite
 
 
 def maintenance(staged: Staged, changed: frozenset[str], rows: Rows = NOTHING_KNOWN) -> tuple[Step, ...]:
@@ -23,7 +24,7 @@ def maintenance(staged: Staged, changed: frozenset[str], rows: Rows = NOTHING_KN
     if staged.keyed:
         if not relations(staged.root) & changed:
             return ()
-        near = outwards(of_touched(staged.root, staged.key), rows)
+        near = _after_derivation(of_touched(staged.root, staged.key), rows)
         return (Replace(staged.key_places, touched_keys(staged.root, staged.key, changed), near),)
     steps: list[Step] = []
     moved = set(changed)
@@ -37,7 +38,7 @@ def maintenance(staged: Staged, changed: frozenset[str], rows: Rows = NOTHING_KN
         steps.append(_finish(staged, staged.merged))
     else:
         change = _derived(staged, staged.root, frozenset(moved), rows)
-        steps.append(Produce(outwards(change, rows)))
+        steps.append(Produce(_after_derivation(change, rows)))
     return tuple(steps)
 
 
@@ -61,8 +62,8 @@ def _levels(stage: Levels, staged: Staged, moved: frozenset[str], rows: Rows) ->
     level = frozenset((stage.recursion.table,))
 
     def change(of: Node, changed: frozenset[str]) -> Node | None:
-        found = staged.derivation(changed).d(changed_first(of, changed, rows))
-        return None if found is None else outwards(found, rows)
+        found = staged.derivation(changed).d(_before_derivation(of, changed, rows))
+        return None if found is None else _after_derivation(found, rows)
 
     from_level = change(step, level)
     assert from_level is not None
@@ -75,11 +76,19 @@ def _stage_steps(stage: Stage, staged: Staged, moved: frozenset[str], rows: Rows
     if isinstance(stage, Levels):
         return [_levels(stage, staged, moved, rows)]
     derivation = staged.derivation(moved)
-    ordered = _with_source(stage, changed_first(stage.source, moved, rows))
+    ordered = _with_source(stage, _before_derivation(stage.source, moved, rows))
     touched = ordered.touched(derivation)
-    steps: list[Step] = [Touch(stage, outwards(touched, rows))] if touched is not None else []
-    lost, none_lost = (outwards(ordered.settled(derivation, deleted), rows) for deleted in (True, False))
+    steps: list[Step] = [Touch(stage, _after_derivation(touched, rows))] if touched is not None else []
+    lost, none_lost = (_after_derivation(ordered.settled(derivation, deleted), rows) for deleted in (True, False))
     return [*steps, Settle(stage, lost, none_lost)]
+
+
+def _before_derivation(node: Node, changed: frozenset[str], rows: Rows) -> Node:
+    return rewrite(node, BEFORE_DERIVATION, Sizes(changed, rows))
+
+
+def _after_derivation(node: Node, rows: Rows) -> Node:
+    return rewrite(node, AFTER_DERIVATION, Sizes(rows=rows))
 
 
 def _with_source(stage: Stage, source: Node) -> Stage:
@@ -88,7 +97,7 @@ def _with_source(stage: Stage, source: Node) -> Stage:
 
 def _derived(staged: Staged, node: Node, moved: frozenset[str], rows: Rows) -> Node:
     derivation: Derivation = staged.derivation(moved)
-    change = derivation.d(changed_first(node, moved, rows))
+    change = derivation.d(_before_derivation(node, moved, rows))
     assert change is not None
     return change
 

@@ -19,7 +19,7 @@ def is_nothing(node: Node) -> bool:
     return isinstance(node, Constant) and not node.rows
 
 
-def without_empty(node: Node, empty: Callable[[Node], bool]) -> Node:
+def drop_empty(node: Node, empty: Callable[[Node], bool]) -> Node:
     """The same query without the parts of it that have no rows, if its inputs are rid of theirs already."""
     if isinstance(node, Constant):
         return node

@@ -108,7 +108,7 @@ def _size(operand: Node, rows: Rows) -> float:
     return float(largest * _PASSING**filters)
 
 
-def ordered(cluster: Cluster, first: Callable[[Node], bool], rows: Rows) -> Node:
+def _order(cluster: Cluster, first: Callable[[Node], bool], rows: Rows) -> Node:
     """A left-deep tree that starts with an operand that `first` accepts and prefers such operands throughout."""
     waiting = sorted(cluster.operands, key=lambda operand: not first(operand))
     conjuncts = list(cluster.conjuncts)
@@ -148,7 +148,7 @@ def _reorder(node: Node, first: Callable[[Node], bool], rows: Rows) -> Node:
             cluster = flatten(node)
             cluster.operands = [visit(operand) for operand in cluster.operands]
             if any(first(operand) for operand in cluster.operands):
-                tree = ordered(cluster, first, rows)
+                tree = _order(cluster, first, rows)
                 if tuple(c.name for c in tree.columns) == tuple(c.name for c in node.columns):
                     return tree
                 return Project(tree, tuple(Named(c, c.ref) for c in node.columns))
@@ -157,12 +157,12 @@ def _reorder(node: Node, first: Callable[[Node], bool], rows: Rows) -> Node:
     return visit(node)
 
 
-def outwards(node: Node, rows: Rows = NOTHING_KNOWN) -> Node:
+def join_outwards(node: Node, rows: Rows = NOTHING_KNOWN) -> Node:
     """After derivation: every cluster with a small operand starts from it."""
     return _reorder(node, is_small, rows)
 
 
-def changed_first(node: Node, changed: frozenset[str], rows: Rows = NOTHING_KNOWN) -> Node:
+def join_changed_first(node: Node, changed: frozenset[str], rows: Rows = NOTHING_KNOWN) -> Node:
     """Before derivation: operands that changed are joined first, so that their terms share all later look-ups."""
 
     def touches(operand: Node) -> bool:

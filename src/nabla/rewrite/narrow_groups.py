@@ -24,9 +24,10 @@ from nabla.rewrite.restrict import Match, restrict
 
 IsKey = Callable[[str, str], bool]
 """Whether a field was declared to be the key of a table."""
+NO_KEYS: IsKey = lambda table, field: False  # noqa: E731
 
 
-def narrowed(plan: Node, is_key: IsKey) -> tuple[Node, tuple[str, ...]]:
+def narrow_groups(plan: Node, is_key: IsKey) -> tuple[Node, tuple[str, ...]]:
     """The same query, with semijoins below its groups where those are of keys that some filtered table has few of; and
     what to tell of it."""
     narrowing = _Narrowing(plan, is_key)

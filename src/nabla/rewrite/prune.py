@@ -13,11 +13,11 @@ from nabla.algebra.traverse import with_inputs
 Names = frozenset[str]
 
 
-def pruned(root: Node) -> Node:
+def prune(root: Node) -> Node:
     """The same query over narrower scans. A node that is used in several places stays one node."""
     needs: Memo[Node, Names] = Memo()
     _require(root, root.names, needs)
-    return _rebuilt(root, needs, Memo())
+    return _rebuild(root, needs, Memo())
 
 
 def _require(node: Node, names: Names, needs: Memo[Node, Names]) -> None:
@@ -31,10 +31,10 @@ def _require(node: Node, names: Names, needs: Memo[Node, Names]) -> None:
         _require(input, below & input.names, needs)
 
 
-def _rebuilt(node: Node, needs: Memo[Node, Names], done: Memo[Node, Node]) -> Node:
+def _rebuild(node: Node, needs: Memo[Node, Names], done: Memo[Node, Node]) -> Node:
     if node not in done:
         narrowed = _NARROWED.get(type(node), _unchanged)(node, needs[node])
-        inputs = [_rebuilt(input, needs, done) for input in node.inputs]
+        inputs = [_rebuild(input, needs, done) for input in node.inputs]
         narrowed = with_inputs(narrowed, inputs)
         done[node] = inputs[0] if _does_nothing(narrowed) else narrowed
     return done[node]

@@ -39,7 +39,7 @@ from nabla.algebra.nodes import (
 from nabla.algebra.traverse import with_inputs
 from nabla.engine.driver.row_search import Matching
 from nabla.engine.driver.value_bounds import Held, Known
-from nabla.rewrite.drop_empty import without_empty
+from nabla.rewrite.drop_empty import drop_empty
 from nabla.storage import reading
 from nabla.storage.table import Snapshot
 
@@ -95,7 +95,7 @@ class Lookup:
         before = self._join(node, first=True) if isinstance(node, Join) else node
         below = with_inputs(before, [self.reduced(part) for part in before.inputs])
         after = self._join(below) if isinstance(below, Join) else below
-        return without_empty(after, self._known.empty)
+        return drop_empty(after, self._known.empty)
 
     def rows(self, scan: Scan) -> pa.Table | None:
         if scan.table in self.found:

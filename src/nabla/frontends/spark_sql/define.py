@@ -26,7 +26,8 @@ from nabla.frontends.spark_sql.operators import OPERATORS
 from nabla.frontends.spark_sql.python_udfs import PythonFunction
 from nabla.frontends.spark_sql.scope import Names
 from nabla.frontends.spark_sql.walker import SETTINGS, Walker
-from nabla.rewrite.prune import pruned
+from nabla.rewrite.narrow_groups import NO_KEYS, IsKey
+from nabla.rewrite.passes import DEFINITION, Keys, rewrite
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,9 @@ class Definition:
     functions: tuple[PythonFunction, ...] = ()
 
 
-def define(session: SparkSession, query: str | DataFrame, tables: Collection[str], view: str) -> Definition:
+def define(
+    session: SparkSession, query: str | DataFrame, tables: Collection[str], view: str, is_key: IsKey = NO_KEYS
+) -> Definition:
     """Reads a query over the lake's tables, each of which is a temporary view of the session under its own name."""
     _refuse_connect(session, query)
     sql = query.strip().rstrip(";").rstrip() if isinstance(query, str) else None
@@ -67,7 +70,7 @@ def define(session: SparkSession, query: str | DataFrame, tables: Collection[str
     functions: dict[int, PythonFunction] = {}
     try:
         functions = resolved.python_functions()
-        plan = _walked(resolved, functions, notes)
+        plan = _rewritten(_walked(resolved, functions, notes), is_key, notes)
     except Unsupported as refusal:
         plan = _opaque(refusal, sql, read, resolved.columns, view)
     outputs = tuple(c.name for c in resolved.columns)
@@ -144,13 +147,20 @@ def _walked(query: Query, functions: Mapping[int, PythonFunction], notes: list[N
     try:
         result = walker.walk(root)
         held = [result.columns[c.id] for c in root.output if c.id is not None]
-        plan = pruned(_finished(walker.names, result.node, held, query.columns))
+        plan = _finished(walker.names, result.node, held, query.columns)
     except MalformedPlan as error:
         raise Unsupported(f"a shape that the algebra refuses ({error})") from error
     if udfs:
         notes.append(Note("PYTHON_UDF", "the view calls Python functions, which are stored with it as they are now"))
     if (order := _order(root)) is not None:
         notes.append(Note("ORDER_DROPPED", "ORDER BY without LIMIT means nothing in a stored view", order.place))
+    return plan
+
+
+def _rewritten(plan: Node, is_key: IsKey, notes: list[Note]) -> Node:
+    keys = Keys(is_key)
+    plan = rewrite(plan, DEFINITION, keys)
+    notes.extend(Note("GROUPS_NARROWED", text) for text in keys.notes)
     return plan
 
 

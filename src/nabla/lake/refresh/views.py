@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 
 from nabla.errors import NablaError
 from nabla.frontends.nested.language import Nested
-from nabla.frontends.spark_sql.define import Note, define
+from nabla.frontends.spark_sql.define import define
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.names import columns_of
 from nabla.lake.objects.view import View, load_view
@@ -18,8 +18,6 @@ from nabla.lake.refresh.schedule import check_upkeep
 from nabla.lake.reports import ViewReport
 from nabla.lake.write import nested_tables as nests
 from nabla.planner.self_maintenance import Auxiliary, SelfMaintenance, assess, detached
-from nabla.rewrite.narrow_groups import narrowed
-from nabla.rewrite.prune import pruned
 from nabla.storage.catalog import Entry, LakeState
 
 
@@ -49,10 +47,9 @@ def create_view(
 def _define(context: LakeContext, name: str, query: str | DataFrame | Nested, state: LakeState) -> View:
     if isinstance(query, Nested):
         return nests.define(name, query, context, state)
-    defined = define(context.spark.named_session, query, list(state.entries), name)
-    plan, told = narrowed(defined.plan, lambda table, field: _is_key(state.entries[table], field))
-    notes = (*defined.notes, *(Note("GROUPS_NARROWED", text) for text in told))
-    view = View.of(name, pruned(plan), defined.outputs, defined.sql, tuple(map(str, notes)))
+    session, tables = context.spark.named_session, list(state.entries)
+    defined = define(session, query, tables, name, lambda table, field: _is_key(state.entries[table], field))
+    view = View.of(name, defined.plan, defined.outputs, defined.sql, tuple(map(str, defined.notes)))
     return replace(view, functions=defined.functions)
 
 

@@ -1,0 +1,101 @@
+"""Rewrites of plans, in the order in which they are made: one tuple a phase, each pass with the reason for its place.
+
+    DEFINITION         the plan that a front end read from Spark  →  the plan that is stored
+    BEFORE_DERIVATION  a plan whose change is to be derived       →  the plan that the rules are applied to
+    AFTER_DERIVATION   a derived change                           →  the query that is run
+
+The engine has a phase of its own when it runs a query (`nabla.engine.queries.EXECUTION`), for that one reads tables. Plans of
+nested relations and of Datalog are made of narrow scans and have no DEFINITION phase: a nested view that is computed key by
+key needs the keys of all its tables, even where nothing reads them. `restrict` and `drop_empty` are no passes but parts of
+others: rules restrict states while they derive, a look-up drops what it found empty.
+
+After each pass the columns of the plan are compared with those before, and a pass that broke them is named in the error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from nabla.algebra.nodes import MalformedPlan, Node
+from nabla.rewrite.join_order import NOTHING_KNOWN, Rows, join_changed_first, join_outwards
+from nabla.rewrite.narrow_groups import NO_KEYS, IsKey, narrow_groups
+from nabla.rewrite.prune import prune
+
+K = TypeVar("K")
+
+
+@dataclass(frozen=True)
+class Pass(Generic[K]):
+    """A rewrite of a plan: another plan for the same rows. It may use what is known beside the plan."""
+
+    name: str
+    rewrite: Callable[[Node, K], Node]
+    reason: str
+
+
+def rewrite(plan: Node, passes: Sequence[Pass[K]], known: K) -> Node:
+    """The plan after all passes of a phase."""
+    for step in passes:
+        before = plan
+        plan = step.rewrite(plan, known)
+        _check(step.name, before, plan)
+    return plan
+
+
+def _check(name: str, before: Node, after: Node) -> None:
+    """Columns keep their names, their types and their order; whether rows have weights stays as it was."""
+    was, now = ([(c.name, c.type) for c in node.columns] for node in (before, after))
+    if was != now:
+        raise MalformedPlan(f"the pass {name} made {now} of the columns {was}")
+    if before.signed != after.signed:
+        raise MalformedPlan(
+            f"the pass {name} made a plan {'with' if after.signed else 'without'} weights of another one"
+        )
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Which fields are keys, and notes for the user on what was made of it."""
+
+    is_key: IsKey = NO_KEYS
+    notes: list[str] = field(default_factory=list)
+
+
+def _narrow_groups(plan: Node, keys: Keys) -> Node:
+    plan, notes = narrow_groups(plan, keys.is_key)
+    keys.notes.extend(notes)
+    return plan
+
+
+DEFINITION: tuple[Pass[Keys], ...] = (
+    Pass("prune", lambda plan, keys: prune(plan), "Catalyst reads whole tables; plans that nothing narrows end here"),
+    Pass("narrow_groups", _narrow_groups, "before plans are cut into stages, whose states then have fewer groups"),
+    Pass("prune", lambda plan, keys: prune(plan), "keys that narrow_groups reads again need one column of their table"),
+)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Which relations changed, and how many rows tables have."""
+
+    changed: frozenset[str] = frozenset()
+    rows: Rows = field(default_factory=lambda: NOTHING_KNOWN)
+
+
+BEFORE_DERIVATION: tuple[Pass[Sizes], ...] = (
+    Pass(
+        "join_changed_first",
+        lambda plan, sizes: join_changed_first(plan, sizes.changed, sizes.rows),
+        "the rules give a term for each operand that changed, and terms share the look-ups that come after their join",
+    ),
+)
+
+AFTER_DERIVATION: tuple[Pass[Sizes], ...] = (
+    Pass(
+        "join_outwards",
+        lambda plan, sizes: join_outwards(plan, sizes.rows),
+        "only a derived change shows which operands are small",
+    ),
+)
