@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from nabla.algebra.expressions import Expr
+from nabla.algebra.equalities import equal_columns
 from nabla.algebra.nodes import ExceptAll, Filter, IntersectAll, Join, Node, Project, Scan, UnionAll
 
 
@@ -48,22 +48,14 @@ def _same(node: Node) -> Iterator[tuple[str, str]]:
         case Project():
             yield from ((o.column.name, o.expr.column) for o in node.outputs if o.expr.column is not None)
         case Join():
-            yield from _equated(node.on)
+            yield from equal_columns(node.on)
         case Filter():
-            yield from _equated(node.conjuncts)
+            yield from equal_columns(node.conjuncts)
         case UnionAll():
             for member in node.members:
                 yield from zip((c.name for c in node.output), (c.name for c in member.columns), strict=True)
         case ExceptAll() | IntersectAll():
             yield from zip((c.name for c in node.left.columns), (c.name for c in node.right.columns), strict=True)
-
-
-def _equated(conjuncts: tuple[Expr, ...]) -> Iterator[tuple[str, str]]:
-    for conjunct in conjuncts:
-        if conjunct.sides is not None:
-            one, other = (side.column for side in conjunct.sides)
-            if one is not None and other is not None:
-                yield one, other
 
 
 class _Classes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from nabla.algebra.equalities import has_equality
 from nabla.algebra.memo import Memo
 from nabla.algebra.nodes import (
     Aggregate,
@@ -115,8 +116,7 @@ def _guess(node: Node, inputs: list[Size]) -> Size:
         case Join(kind="semi" | "anti"):
             return counts[0] // 2, False
         case Join():
-            tied = any(c.sides is not None for c in node.on)
-            return max(counts) if tied else counts[0] * counts[1], False
+            return max(counts) if has_equality(node) else counts[0] * counts[1], False
         case UnionAll():
             return sum(counts), all(exact for _, exact in inputs)
         case Aggregate(keys=()):

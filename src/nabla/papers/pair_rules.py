@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from nabla.algebra.equalities import equality_of
 from nabla.algebra.expressions import Expr, Named, equal
 from nabla.algebra.nodes import (
     Aggregate,
@@ -196,11 +197,10 @@ def _join_key(q: Join) -> tuple[Expr, ...] | None:
     """T's side of the equalities that make up a join condition; None if it is anything else."""
     key = []
     for conjunct in q.on:
-        sides = [side for side in conjunct.sides or () if side.columns and side.columns <= q.right.names]
-        others = [side for side in conjunct.sides or () if side.columns <= q.left.names]
-        if len(sides) != 1 or len(others) != 1:
+        found = equality_of(q, conjunct)
+        if found is None or not found.right.columns:
             return None
-        key += sides
+        key.append(found.right)
     return tuple(key) or None
 
 

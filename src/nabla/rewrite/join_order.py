@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from nabla.algebra.clock import timed
+from nabla.algebra.equalities import equality
 from nabla.algebra.expressions import Expr, Named
 from nabla.algebra.memo import Memo
 from nabla.algebra.names import is_touched
@@ -92,13 +93,8 @@ def _only_drops(node: Project) -> bool:
 
 def _connected(operand: Node, joined: frozenset[str], conjuncts: Sequence[Expr]) -> bool:
     """Whether an equality ties the operand to what is already joined."""
-    for conjunct in conjuncts:
-        if conjunct.sides is None:
-            continue
-        a, b = conjunct.sides[0].columns, conjunct.sides[1].columns
-        if a and b and ((a <= joined and b <= operand.names) or (b <= joined and a <= operand.names)):
-            return True
-    return False
+    found = (equality(conjunct, joined, operand.names) for conjunct in conjuncts)
+    return any(e.left.columns and e.right.columns for e in found if e is not None)
 
 
 def _size(operand: Node, rows: Rows) -> float:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 from nabla.algebra.clock import reads_clock
-from nabla.algebra.equated import equated
+from nabla.algebra.equalities import exactly_equal_columns
 from nabla.algebra.expressions import Column, Named
 from nabla.algebra.memo import Memo
 from nabla.algebra.names import number_of, unique_name
@@ -48,7 +48,7 @@ class _Region:
         if isinstance(node, Project):
             self.equal += [(o.column.name, o.expr.column) for o in node.outputs if o.expr.column is not None]
         if isinstance(node, Join) and node.kind in ("inner", "semi"):
-            self.equal += equated(node)
+            self.equal += exactly_equal_columns(node)
         for part in _passed(node):
             self.explore(part)
         return self
@@ -95,7 +95,7 @@ class _Narrowing:
 
     def _joined(self, join: Join, region: _Region) -> Join:
         """A side of a join may lose groups that meet nothing, unless the join shows them."""
-        for mine, other in equated(join):
+        for mine, other in exactly_equal_columns(join):
             left, right = join.left, join.right
             if join.kind in ("inner", "left", "semi", "anti"):
                 right = self._narrow(join, right, other, region, mine)

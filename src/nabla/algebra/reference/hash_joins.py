@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nabla.algebra.equalities import equality_of
 from nabla.algebra.expressions import Expr
 from nabla.algebra.nodes import Join
 from nabla.algebra.reference.evaluator import Row
@@ -38,14 +39,10 @@ class HashRun(Run):
 
 def _equated(node: Join, conjunct: Expr) -> tuple[int, int] | None:
     """The places, left and right, of the two columns of the same type that a conjunct equates."""
-    if conjunct.sides is None or conjunct.sides[0].type != conjunct.sides[1].type:
+    found = equality_of(node, conjunct)
+    if found is None or found.columns is None or found.left.type != found.right.type:
         return None
-    if not exact_type(conjunct.sides[0].type):
+    if not exact_type(found.left.type):
         return None  # equal for Python need not be equal for Spark
-    one, other = (side.column for side in conjunct.sides)
-    left, right = ([c.name for c in side.columns] for side in (node.left, node.right))
-    if one in left and other in right:
-        return left.index(one), right.index(other)
-    if other in left and one in right:
-        return left.index(other), right.index(one)
-    return None
+    one, other = found.columns
+    return [c.name for c in node.left.columns].index(one), [c.name for c in node.right.columns].index(other)

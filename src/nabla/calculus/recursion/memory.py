@@ -14,6 +14,7 @@ from operator import itemgetter
 from typing import Protocol, TypeAlias, cast
 
 from nabla._cached import cached_property
+from nabla.algebra.equalities import equality_of
 from nabla.algebra.expressions import Column, Expr
 from nabla.algebra.nodes import At, Distinct, Filter, Join, Node, Project, Scan, UnionAll
 from nabla.algebra.reference.evaluator import Row, parse_type
@@ -264,8 +265,7 @@ def _below(node: Project, places: Places) -> Places | None:
 
 def _equated(node: Join) -> _Keys | None:
     """The columns that a join equates, if there are any."""
-    left, right = _places(node.left.columns), _places(node.right.columns)
-    pairs = [(condition, _pair(condition, left, right)) for condition in node.on]
+    pairs = [(condition, _pair(node, condition)) for condition in node.on]
     found = [pair for _, pair in pairs if pair is not None]
     if not found:
         return None
@@ -277,21 +277,15 @@ def _equated(node: Join) -> _Keys | None:
     )
 
 
-def _places(columns: tuple[Column, ...]) -> dict[str, tuple[int, Column]]:
-    return {column.name: (i, column) for i, column in enumerate(columns)}
-
-
-def _pair(
-    condition: Expr, left: Mapping[str, tuple[int, Column]], right: Mapping[str, tuple[int, Column]]
-) -> tuple[int, int, bool] | None:
+def _pair(node: Join, condition: Expr) -> tuple[int, int, bool] | None:
     """The places of two columns whose values a condition equates, and whether NULLs are unequal to it."""
-    if condition.sides is None:
+    found = equality_of(node, condition)
+    if found is None or found.columns is None:
         return None
-    a, b = (side.column for side in condition.sides)
-    if a in right and b in left:
-        a, b = b, a
-    if a is None or b is None or a not in left or b not in right:
-        return None
-    (i, own), (j, other) = left[a], right[b]
+    (i, own), (j, other) = (_place(side, name) for side, name in zip(node.inputs, found.columns, strict=True))
     alike = own.type == other.type or {parse_type(own.type), parse_type(other.type)} <= INTEGRAL.keys()
-    return (i, j, not condition.null_safe) if alike else None
+    return (i, j, not found.null_safe) if alike else None
+
+
+def _place(node: Node, name: str) -> tuple[int, Column]:
+    return next((i, column) for i, column in enumerate(node.columns) if column.name == name)

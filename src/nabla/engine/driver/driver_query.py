@@ -13,6 +13,7 @@ from functools import lru_cache
 
 import pyarrow as pa
 
+from nabla.algebra.equalities import has_equality
 from nabla.algebra.expressions import Column, Expr
 from nabla.algebra.memo import Memo
 from nabla.algebra.nodes import (
@@ -112,7 +113,7 @@ class _LocalRun(HashRun):
         return super().__call__(node)
 
     def pairs(self, node: Join, left: Bag, right: Bag) -> Iterator[tuple[Row, Row]]:
-        if not any(c.sides for c in node.on) and len(left) * len(right) > MOST_PAIRS:
+        if not has_equality(node) and len(left) * len(right) > MOST_PAIRS:
             raise _TooMuch
         for count, pair in enumerate(super().pairs(node, left, right)):
             if count > MOST_PAIRS:

@@ -15,7 +15,7 @@ from itertools import count
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nabla.algebra.equated import equated
+from nabla.algebra.equalities import exactly_equal_columns
 from nabla.algebra.memo import Memo
 from nabla.algebra.names import held_table, place_of, stored_fields
 from nabla.algebra.nodes import (
@@ -105,7 +105,7 @@ class Lookup:
 
     def _join(self, join: Join, first: bool = False) -> Join:
         """Each side narrowed to the values of the other, where rows without a partner do not matter."""
-        for mine, other in equated(join):
+        for mine, other in exactly_equal_columns(join):
             if not first:
                 join = self._narrow_left(self._narrow_right(join, mine, other), mine, other)
             elif self._smaller(join.right, join.left):

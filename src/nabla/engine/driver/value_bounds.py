@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nabla.algebra.equated import equated
+from nabla.algebra.equalities import exactly_equal_columns
 from nabla.algebra.expressions import Expr
 from nabla.algebra.memo import Memo
 from nabla.algebra.nodes import (
@@ -110,13 +110,13 @@ class Known:
         left, right = self.pieces(node.left), self.pieces(node.right)
         match node.kind:
             case "inner":
-                for mine, other in equated(node):
+                for mine, other in exactly_equal_columns(node):
                     left, right = self._met(left, mine, right, other), self._met(right, other, left, mine)
                 return left + right
             case "semi":
                 if self.empty(node.right):
                     return tuple(piece.slice(0, 0) for piece in left)
-                for mine, other in equated(node):
+                for mine, other in exactly_equal_columns(node):
                     left = self._met(left, mine, right, other)
                 return left
             case "left" | "anti":

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from nabla._cached import cached_property
+from nabla.algebra.equalities import equality_of
 from nabla.algebra.names import held_table
 from nabla.algebra.nodes import At, Join, Node, Scan
 from nabla.algebra.traverse import map_nodes
@@ -139,7 +140,8 @@ class Rounds:
         if not isinstance(node, Join) or node.kind != "anti":
             return None
         left, right = _on_driver(node.left, made), _on_driver(node.right, made)
-        equated = [(c.sides[0].column, c.sides[1].column) for c in node.on if c.sides]
+        found = [equality_of(node, conjunct) for conjunct in node.on]
+        equated = [equality.columns if equality else None for equality in found]
         columns = [(a.name, b.name) for a, b in zip(node.left.columns, node.right.columns, strict=False)]
         if left is None or right is None or equated != columns:
             return None

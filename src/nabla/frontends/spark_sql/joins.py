@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from nabla.algebra.clock import timed
+from nabla.algebra.equalities import equality
 from nabla.algebra.expressions import Call, Column, Expr, Named, equal
 from nabla.algebra.nodes import Aggregate, Filter, Join, JoinKind, Node, Project, UnionAll
 from nabla.frontends.spark_sql.expressions import Unsupported
@@ -115,7 +116,7 @@ def _names(columns: list[Column]) -> tuple[str, ...]:
 
 
 def _sides(left: Relation, right: Relation, conjunct: Expr) -> tuple[Expr, Expr]:
-    for here, there in (conjunct.sides, conjunct.sides[::-1]) if conjunct.sides else ():
-        if here.columns <= left.node.names and there.columns <= right.node.names:
-            return here, there
-    raise Unsupported("a correlated subquery that is neither an aggregate nor compared by equality")
+    found = equality(conjunct, left.node.names, right.node.names)
+    if found is None:
+        raise Unsupported("a correlated subquery that is neither an aggregate nor compared by equality")
+    return found.left, found.right
