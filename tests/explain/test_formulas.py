@@ -13,7 +13,7 @@ from nabla.explain.formulas import Formulas
 from nabla.explain.sql import sql_text
 from nabla.explain.sql_layout import WIDTH
 from nabla.planner.delta_steps import maintenance, rebuilding
-from nabla.planner.steps import Finish, Settle, Step
+from nabla.planner.steps import Settle, Step
 
 
 def table(name: str, *columns: str) -> Scan:
@@ -44,7 +44,12 @@ def written(view: str, plan: Node, *changed: str) -> list[str]:
     staged = cut(plan)
     steps = maintenance(staged, frozenset(changed))
     formulas = Formulas(view, staged, steps)
-    return [line for step in steps for line in formulas.lines(step)]
+    lines = []
+    for step in steps:
+        lines += formulas.lines(step)
+        if isinstance(step, Settle) and step.finish is not None:
+            lines += formulas.finish_lines()
+    return lines
 
 
 def test_a_join_names_its_parts_and_the_tables_of_columns_that_share_a_name() -> None:
@@ -129,6 +134,8 @@ def test_formulas_hide_the_machinery_and_fit_the_page(name: str) -> None:
     formulas = Formulas(name, staged, steps)
     for step in steps:
         lines = formulas.lines(step)
+        if isinstance(step, Settle) and step.finish is not None:
+            lines += formulas.finish_lines()
         assert lines
         assert not [line for line in lines if "weight" in line or "copies" in line or "#" in line or "@" in line]
         assert max(map(len, lines)) <= 110
@@ -137,8 +144,8 @@ def test_formulas_hide_the_machinery_and_fit_the_page(name: str) -> None:
 @pytest.mark.parametrize("name", everything())
 def test_the_sql_for_people_is_sql_without_made_up_names(name: str) -> None:
     for step in all_steps(everything()[name])[1]:
-        if not isinstance(step, Finish):
-            text = sql_text(step.query, lambda scan: f"{scan.at.value} {scan.table}")
+        for query in step.all_queries:
+            text = sql_text(query, lambda scan: f"{scan.at.value} {scan.table}")
             sqlglot.parse_one(text, read="spark")
             assert "#" not in text
             assert max(map(len, text.splitlines())) <= WIDTH

@@ -1,27 +1,31 @@
-"""Turning computed changes into files, ready to be committed: the view, its states and its feed move together.
+"""The results of a plan, each of which knows how it is applied: the view, its states and its feed move together.
 
-Small changes are applied on the driver by Arrow, in milliseconds. Large ones stay in Spark: the view is written anew from
-its old rows and the change, and nothing passes the driver.
+Small results are applied on the driver by Arrow, in milliseconds. Large ones stay in Spark, which writes the view anew:
+nothing passes the driver. The files that come of it are committed by the lake.
 """
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
+from nabla._cached import cached_property
 from nabla.algebra.expressions import quote
+from nabla.calculus.recursion.fixpoint import Round
 from nabla.engine import types
-from nabla.engine.results import Replacement, Rows
+from nabla.engine.feed import FEED_KIND, count_kinds, feed_frame, feed_rows
+from nabla.engine.rows import ComputedRows
 from nabla.engine.sources import snapshot_frame
+from nabla.engine.spark.bags import consolidate, repeat, weigh
 from nabla.engine.spark.frames import Workspace
 from nabla.errors import NablaError
+from nabla.planner.steps import Size
 from nabla.storage import bags, files, locations, reading
 from nabla.storage.bags import N
 from nabla.storage.files import DataFile
@@ -29,97 +33,185 @@ from nabla.storage.replace import replace_rows
 from nabla.storage.rewrite import rewrite
 from nabla.storage.table import Snapshot
 
-FEED_COLUMNS = ("_change_type", "_version", "_timestamp")
 FOLD_FILES = 24
 """A state log of so many small files is folded: reading them would cost more than the change."""
 FOLD_ROWS = 2_000_000
+SHOWN_ROWS = 3
+"""Rows that an error message shows."""
+
+Files = tuple[DataFile, ...]
+
+
+@dataclass(frozen=True)
+class ViewTables:
+    """Where the result of a view goes: the table `data` with its rows, the folder of its `feed`, and the logs of its
+    `states`, by the names of its stages. `workspaces` are for results that Spark has to apply."""
+
+    view: str
+    data: Snapshot
+    feed: str
+    states: Mapping[str, Snapshot]
+    workspaces: Callable[[Size], Workspace]
+
+    @property
+    def version(self) -> int:
+        """The version that the view gets."""
+        return self.data.version + 1
+
+    @cached_property
+    def now(self) -> datetime.datetime:
+        return datetime.datetime.now(datetime.UTC)
+
+    @property
+    def workspace(self) -> Workspace:
+        return self.workspaces("large")
+
+    @property
+    def names(self) -> list[str]:
+        """The stored names of the view's columns."""
+        return [f.name for f in types.from_json(self.data.schema_json).fields]
+
+    def frame(self) -> DataFrame:
+        """The rows that the view has."""
+        return snapshot_frame(self.workspace, self.data, self.names)
+
+    def write_feed(self, signed: pa.Table) -> Files:
+        return files.write(self.feed, feed_rows(signed, self.version, self.now))
+
+    def write_feed_frame(self, signed: DataFrame) -> Files:
+        return self.write_frame(feed_frame(signed, self.names, self.version, self.now), self.feed)
+
+    def write_frame(self, frame: DataFrame, folder: str) -> Files:
+        path = self.workspace.path()
+        frame.write.parquet(path)
+        return files.adopt(path, folder)
 
 
 @dataclass
 class Applied:
-    """Files to add to and remove from each part, and the size of the minimal change."""
+    """Files to add to and remove from each table of a view, and the size of the minimal change. `rows` are those that the
+    view has then."""
 
-    adds: dict[str, tuple[DataFile, ...]] = field(default_factory=dict)
-    removes: dict[str, tuple[DataFile, ...]] = field(default_factory=dict)
-    inserted: int = 0
-    deleted: int = 0
-    rows: int = 0
+    inserted: int
+    deleted: int
+    rows: int
+    adds: dict[str, Files] = field(default_factory=dict)
+    removes: dict[str, Files] = field(default_factory=dict)
 
+    @classmethod
+    def to(cls, data: Snapshot, inserted: int, deleted: int) -> Applied:
+        return cls(inserted, deleted, data.rows + inserted - deleted)
 
-def feed_schema(schema: StructType) -> StructType:
-    extra = [StructField("_change_type", StringType()), StructField("_version", types.type_of("bigint"))]
-    return StructType([*schema.fields, *extra, StructField("_timestamp", TimestampType())])
-
-
-def repeated(counted: pa.Table) -> pa.Table:
-    """Each row as often as its (positive) count says, without the count."""
-    counts = counted.column(N)
-    rows = counted.drop_columns([N])
-    if pc.all(pc.equal(counts, 1)).as_py() in (True, None):
-        return rows
-    indices = pa.array([i for i, n in enumerate(counts.to_pylist()) for _ in range(n)], pa.int64())
-    return rows.take(indices)
+    def write(self, adds: Files, removes: Files, feed: Files) -> None:
+        """Files of the view's rows and of its feed."""
+        self.adds["data"], self.removes["data"], self.adds["feed"] = adds, removes, feed
 
 
-def split(change: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """(deleted rows with positive counts, inserted rows with counts)."""
-    deleted = change.filter(pc.less(change.column(N), 0))
-    return bags.negated(deleted), change.filter(pc.greater(change.column(N), 0))
+@dataclass(frozen=True)
+class Change:
+    """The signed change of a view, consolidated, and the signed changes of its states."""
+
+    rows: ComputedRows
+    states: Mapping[str, ComputedRows] = field(default_factory=dict)
+
+    def apply(self, tables: ViewTables) -> Applied:
+        table = self.rows.table
+        applied = self._apply_with_spark(tables) if table is None else apply_change(tables, table)
+        for stage, rows in self.states.items():
+            applied.adds[stage], applied.removes[stage] = append_to_log(tables.states[stage], rows)
+        return applied
+
+    def _apply_with_spark(self, tables: ViewTables) -> Applied:
+        """The view is written anew from its old rows and the change."""
+        signed = self.rows.frame(tables.workspace).cache()
+        try:
+            applied = Applied.to(tables.data, *_count_copies(signed))
+            moved = consolidate(weigh(tables.frame(), 1).unionAll(signed), tables.names)
+            rows = repeat(moved.where(f"{N} > 0"), *map(quote, tables.names))
+            adds = tables.write_frame(rows, tables.data.folder)
+            if sum(file.rows for file in adds) != applied.rows:
+                raise drifted(tables.view, bags.negated(moved.where(f"{N} < 0").toArrow()))
+            applied.write(adds, tables.data.files, tables.write_feed_frame(signed))
+        finally:
+            signed.unpersist()
+        return applied
 
 
-def total(counted: pa.Table) -> int:
-    """How many copies of rows there are."""
-    return int(pc.sum(counted.column(N)).as_py() or 0)
+@dataclass(frozen=True)
+class Replacement:
+    """`rows` take the place of all that a view has for the keys `touched`; `key` are the stored names of its columns."""
+
+    key: tuple[str, ...]
+    touched: pa.Table
+    rows: pa.Table
+
+    def apply(self, tables: ViewTables) -> Applied:
+        """The change is what is there for the touched keys and differs from what should be."""
+        done = replace_rows(tables.data, self.key, self.touched, self.rows)
+        applied = Applied.to(tables.data, done.inserted.num_rows, done.deleted.num_rows)
+        if applied.inserted or applied.deleted:
+            signed = pa.concat_tables([bags.negated(bags.counted(done.deleted)), bags.counted(done.inserted)])
+            applied.write(done.adds, done.removes, tables.write_feed(signed))
+        return applied
 
 
-def apply_change(
-    view: str, data: Snapshot, feed_folder: str, change: pa.Table, version: int, now: datetime.datetime
-) -> Applied:
-    """A consolidated change held on the driver."""
-    deleted, inserted = split(change)
-    applied = Applied(inserted=total(inserted), deleted=total(deleted))
+@dataclass(frozen=True)
+class Whole:
+    """All rows of a view, and of its states: compared with the old rows for the feed, then put in their place."""
+
+    rows: ComputedRows
+    states: Mapping[str, ComputedRows] = field(default_factory=dict)
+
+    def apply(self, tables: ViewTables) -> Applied:
+        if self.rows.table is None:
+            applied = self._apply_with_spark(tables)
+        else:
+            applied = apply_change(tables, difference(tables.data, self.rows.table))
+        for stage, rows in self.states.items():
+            log = tables.states[stage]
+            applied.adds[stage], applied.removes[stage] = write_files(log.folder, rows), log.files
+        return applied
+
+    def _apply_with_spark(self, tables: ViewTables) -> Applied:
+        signed = weigh(self.rows.frame(tables.workspace), 1).unionAll(weigh(tables.frame(), -1))
+        feed = tables.write_feed_frame(consolidate(signed, tables.names))
+        paths = (os.path.join(tables.feed, file.path) for file in feed)
+        kinds = count_kinds([locations.read_parquet(path, [FEED_KIND]).column(0) for path in paths])
+        applied = Applied.to(tables.data, kinds["insert"], kinds["delete"])
+        if feed:
+            applied.write(write_files(tables.data.folder, self.rows), tables.data.files, feed)
+        return applied
+
+
+Result = Change | Replacement | Whole
+
+
+@dataclass(frozen=True)
+class Computed:
+    """The result of running a plan for one view, and what it took: rows of tables that the driver looked through, and
+    the rounds of a recursion."""
+
+    result: Result
+    looked_at: int = 0
+    rounds: tuple[Round, ...] = ()
+
+    @property
+    def whole(self) -> Whole:
+        """The result of a plan that computes everything."""
+        assert isinstance(self.result, Whole)
+        return self.result
+
+
+def apply_change(tables: ViewTables, change: pa.Table) -> Applied:
+    """A consolidated change that is on the driver."""
+    deleted, inserted = bags.split(change)
+    applied = Applied.to(tables.data, bags.total(inserted), bags.total(deleted))
     if change.num_rows:
-        done = rewrite(data, delete=deleted, insert=repeated(inserted))
+        done = rewrite(tables.data, delete=deleted, insert=bags.repeat(inserted))
         if done.missing.num_rows:
-            raise drifted(view, done.missing)
-        applied.adds["data"], applied.removes["data"] = done.adds, done.removes
-        applied.adds["feed"] = files.write(feed_folder, feed_rows(deleted, inserted, version, now))
-    applied.rows = data.rows + applied.inserted - applied.deleted
+            raise drifted(tables.view, done.missing)
+        applied.write(done.adds, done.removes, tables.write_feed(change))
     return applied
-
-
-def apply_replacement(
-    data: Snapshot, feed_folder: str, new: Replacement, version: int, now: datetime.datetime
-) -> Applied:
-    """Rows by key: what is there for the touched keys, and differs from what should be, is what changes."""
-    done = replace_rows(data, new.key, new.touched, new.rows)
-    applied = Applied(inserted=done.inserted.num_rows, deleted=done.deleted.num_rows)
-    if applied.inserted or applied.deleted:
-        applied.adds["data"], applied.removes["data"] = done.adds, done.removes
-        feed = feed_rows(bags.counted(done.deleted), bags.counted(done.inserted), version, now)
-        applied.adds["feed"] = files.write(feed_folder, feed)
-    applied.rows = data.rows + applied.inserted - applied.deleted
-    return applied
-
-
-def drifted(view: str, missing: pa.Table) -> NablaError:
-    return NablaError(
-        "NABLA_DRIFT",
-        f"{missing.num_rows} rows that should be deleted are not in the view, first {missing.slice(0, 1).to_pylist()[0]}",
-        place=f'view "{view}"',
-        remedy=f'Somebody wrote to the view\'s table; rebuild it with refresh("{view}", mode="full").',
-    )
-
-
-def feed_rows(deleted: pa.Table, inserted: pa.Table, version: int, now: datetime.datetime) -> pa.Table:
-    """A change, as two counted tables, as a feed has it."""
-    pieces = []
-    for rows, word in ((repeated(deleted), "delete"), (repeated(inserted), "insert")):
-        count = rows.num_rows
-        rows = rows.append_column("_change_type", pa.repeat(pa.scalar(word), count))
-        rows = rows.append_column("_version", pa.repeat(pa.scalar(version, pa.int64()), count))
-        pieces.append(rows.append_column("_timestamp", pa.repeat(pa.scalar(now, pa.timestamp("us", "UTC")), count)))
-    return pa.concat_tables(pieces)
 
 
 def difference(old: Snapshot, new: pa.Table) -> pa.Table:
@@ -129,95 +221,39 @@ def difference(old: Snapshot, new: pa.Table) -> pa.Table:
     return bags.consolidate(pa.concat_tables([after, before]))
 
 
-def apply_state(log: Snapshot, change: pa.Table) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
-    """Append to a state's log; when it has many small files, they are folded into one."""
+def append_to_log(log: Snapshot, change: ComputedRows) -> tuple[Files, Files]:
+    """Files to add to and remove from the log of a state: when it has many small files, they are folded into one."""
+    if change.table is None or change.empty:
+        return write_files(log.folder, change), ()
     small = [f for f in log.files if f.rows * 4 < files.TARGET_ROWS]
     if len(small) < FOLD_FILES or sum(f.rows for f in small) > FOLD_ROWS:
-        return files.write(log.folder, change), ()
+        return write_files(log.folder, change), ()
     pieces = [reading.read_file(log, f) for f in small]
-    folded = bags.consolidate(pa.concat_tables([*pieces, reading.conform(change, log.schema)]))
+    folded = bags.consolidate(pa.concat_tables([*pieces, reading.conform(change.table, log.schema)]))
     return files.write(log.folder, folded), tuple(small)
 
 
-def apply_large(
-    workspace: Workspace, data: Snapshot, feed_folder: str, change: Rows, version: int, now: datetime.datetime
-) -> Applied:
-    """A change that Spark wrote: the view is written anew from its old rows and the change."""
-    signed = change.frame(workspace).cache()
-    try:
-        inserted, deleted = _counted(signed)
-        names = [f.name for f in types.from_json(data.schema_json).fields]
-        old = snapshot_frame(workspace, data, names).withColumn(N, F.lit(1).cast("bigint"))
-        merged = _copies(_summed(old.unionAll(signed), names), names)
-        applied = Applied(inserted=inserted, deleted=deleted, rows=data.rows + inserted - deleted)
-        applied.adds["data"] = write_frame(workspace, merged, data.folder)
-        applied.removes["data"] = data.files
-        if sum(f.rows for f in applied.adds["data"]) != applied.rows:
-            raise drifted("view", pa.table({"rows": [applied.rows]}))
-        applied.adds["feed"] = write_frame(workspace, _feed_frame(signed, names, version, now), feed_folder)
-    finally:
-        signed.unpersist()
-    return applied
+def write_files(folder: str, rows: ComputedRows) -> Files:
+    """Rows as files in the folder of a table; those that Spark wrote are moved there."""
+    if rows.table is None:
+        return files.adopt(rows.folder or "", folder)
+    return files.write(folder, rows.table)
 
 
-def replace_large(
-    workspace: Workspace, data: Snapshot, feed_folder: str, whole: Rows, version: int, now: datetime.datetime
-) -> Applied:
-    """New contents that Spark wrote: compared with the old for the feed, then put in their place."""
-    names = [f.name for f in types.from_json(data.schema_json).fields]
-    old = snapshot_frame(workspace, data, names).withColumn(N, F.lit(-1).cast("bigint"))
-    new = whole.frame(workspace).withColumn(N, F.lit(1).cast("bigint"))
-    feed = write_frame(workspace, _feed_frame(_summed(new.unionAll(old), names), names, version, now), feed_folder)
-    applied = Applied()
-    kinds = _feed_counts(feed, feed_folder)
-    applied.inserted, applied.deleted = kinds["insert"], kinds["delete"]
-    if feed:
-        applied.adds["feed"] = feed
-        applied.adds["data"] = files.adopt(whole.folder or "", data.folder)
-        applied.removes["data"] = data.files
-    applied.rows = data.rows + applied.inserted - applied.deleted
-    return applied
+def drifted(view: str, missing: pa.Table) -> NablaError:
+    """The error for rows (with counts) that a change deletes and the view's table does not have."""
+    shown = ", ".join(str(tuple(row.values())) for row in missing.drop_columns([N]).slice(0, SHOWN_ROWS).to_pylist())
+    return NablaError(
+        "NABLA_DRIFT",
+        f"{bags.total(missing)} rows that should be deleted are not in the view: {shown}",
+        place=f'view "{view}"',
+        remedy=f'Somebody wrote to the view\'s table; rebuild it with refresh("{view}", mode="full").',
+    )
 
 
-def _feed_counts(feed: Sequence[DataFile], folder: str) -> Mapping[str, int]:
-    import os
-
-    counts = {"insert": 0, "delete": 0}
-    for file in feed:
-        column = locations.read_parquet(os.path.join(folder, file.path), ["_change_type"]).column(0)
-        for item in column.value_counts().to_pylist():
-            counts[item["values"]] += item["counts"]
-    return counts
-
-
-def write_frame(workspace: Workspace, frame: DataFrame, folder: str) -> tuple[DataFile, ...]:
-    path = workspace.path()
-    frame.write.parquet(path)
-    return files.adopt(path, folder)
-
-
-def _summed(signed: DataFrame, names: Sequence[str]) -> DataFrame:
-    columns = [F.col(quote(n)) for n in names]
-    return signed.groupBy(*columns).agg(F.sum(N).alias(N)).where(f"{N} <> 0")
-
-
-def _copies(counted: DataFrame, names: Sequence[str]) -> DataFrame:
-    repeats = counted.withColumn("_copy", F.explode(F.sequence(F.lit(1), F.abs(F.col(N)).cast("int"))))
-    return repeats.select(*[F.col(quote(n)) for n in names])
-
-
-def _counted(signed: DataFrame) -> tuple[int, int]:
-    row = signed.agg(
-        F.sum(F.when(F.col(N) > 0, F.col(N)).otherwise(0)), F.sum(F.when(F.col(N) < 0, -F.col(N)).otherwise(0))
-    ).first()
+def _count_copies(signed: DataFrame) -> tuple[int, int]:
+    """How many copies of rows a change inserts and deletes."""
+    inserted, deleted = (F.sum(F.greatest(F.lit(0), sign * F.col(N))) for sign in (1, -1))
+    row = signed.agg(inserted, deleted).first()
     assert row is not None
     return int(row[0] or 0), int(row[1] or 0)
-
-
-def _feed_frame(signed: DataFrame, names: Sequence[str], version: int, now: datetime.datetime) -> DataFrame:
-    kind = F.when(F.col(N) > 0, F.lit("insert")).otherwise(F.lit("delete")).alias("_change_type")
-    repeats = signed.withColumn("_copy", F.explode(F.sequence(F.lit(1), F.abs(F.col(N)).cast("int"))))
-    stamp = F.lit(now).cast("timestamp").alias("_timestamp")
-    return repeats.select(
-        *[F.col(quote(n)) for n in names], kind, F.lit(version).cast("bigint").alias("_version"), stamp
-    )

@@ -24,13 +24,12 @@ from nabla.calculus.recursion.fixpoint import Relation, Round
 from nabla.calculus.recursion.levels import Bags, LevelLoop, LevelQueries, Limits
 from nabla.calculus.stages import Levels
 from nabla.engine import types
-from nabla.engine.apply import repeated
 from nabla.engine.driver.rounds import DriverRounds, Unsuited, arrow_rows, signed_bag, suits
 from nabla.engine.queries import Queries
-from nabla.engine.results import Rows, hidden_schema
+from nabla.engine.rows import ComputedRows, hidden_schema
 from nabla.planner.steps import Iterate
 from nabla.storage import reading
-from nabla.storage.bags import N, consolidate
+from nabla.storage.bags import N, consolidate, repeat, total
 from nabla.storage.table import Snapshot
 
 _NUMBERS = count()
@@ -117,14 +116,14 @@ class _SparkBags:
 
     def _hold(self, name: str, at: At, level: pa.Table) -> None:
         """A change is read with its counts, a level a row a copy."""
-        rows, schema = (level, self._counted) if at is At.DELTA else (repeated(level), self._rows)
-        self._queries.hold(name, Rows(schema, table=rows), at)
+        rows, schema = (level, self._counted) if at is At.DELTA else (repeat(level), self._rows)
+        self._queries.hold(name, ComputedRows(schema, table=rows), at)
 
     def plus(self, rows: pa.Table, change: pa.Table) -> pa.Table:
         return consolidate(pa.concat_tables([rows, change]))
 
     def total(self, relation: pa.Table) -> int:
-        return int(pc.sum(relation[N]).as_py() or 0)
+        return total(relation)
 
     def differs(self, change: pa.Table) -> bool:
         return bool(change.num_rows)

@@ -1,7 +1,7 @@
 """Answers the queries of a plan: on the driver where what they read is small and at hand, else by Spark.
 
 Small results come back once as Arrow; large ones are written by Spark into the scratch folder and never pass the driver.
-Both are a `Rows`, so that what follows need not know which it was.
+Both are a `ComputedRows`, so that what follows need not know which it was.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from nabla.engine import types
 from nabla.engine.driver.driver_query import answer
 from nabla.engine.driver.key_lookup import Lookup, Stored
 from nabla.engine.relations import Relations
-from nabla.engine.results import Rows, fitted, hidden_schema, written
+from nabla.engine.rows import ComputedRows, fit, hidden_schema, write_rows
 from nabla.engine.spark.frames import Sessions, Workspace
 from nabla.planner.choose import TINY_TABLES
 from nabla.planner.steps import Plan, Size
@@ -56,7 +56,7 @@ class Query:
     text: str
     size: Size
 
-    def wrapped(self, around: str) -> Query:
+    def wrap(self, around: str) -> Query:
         return Query(around.format(self.text), self.size)
 
 
@@ -93,7 +93,7 @@ class Queries:
         """Lets queries scan what can be made."""
         self.made[table, at] = make
 
-    def rows(self, node: Node) -> Rows:
+    def rows(self, node: Node) -> ComputedRows:
         """The rows of a query, under the names of hidden columns."""
         return self.answer(node, hidden_schema(node.columns))
 
@@ -102,7 +102,7 @@ class Queries:
         rows = self.signed(node, hidden_schema(node.columns)) if node.signed else self.rows(node)
         return consolidate(counted(rows.read()))
 
-    def signed(self, node: Node, schema: StructType) -> Rows:
+    def signed(self, node: Node, schema: StructType) -> ComputedRows:
         """A signed result, consolidated: on the driver where it fits, where that is cheaper than a shuffle."""
         weighted = types.with_weight(schema)
         if self.plan.large:
@@ -111,11 +111,9 @@ class Queries:
             rows = self.by_spark(node, weighted, around)
         else:
             rows = self.answer(node, weighted)
-        if rows.table is not None:
-            rows.table = consolidate(rows.table)
-        return rows
+        return rows if rows.table is None else ComputedRows(weighted, table=consolidate(rows.table))
 
-    def answer(self, node: Node, schema: StructType) -> Rows:
+    def answer(self, node: Node, schema: StructType) -> ComputedRows:
         """The rows of a query: from the driver where it is small and plain, else from Spark."""
         small = self.plan.mode == "incremental" and not self.plan.large
         node = self._looked_up(node) if small else node
@@ -123,24 +121,24 @@ class Queries:
             target = types.arrow_schema(schema)
             found = target.empty_table() if is_nothing(node) else answer(node, self._held_with_weights, target)
             if found is not None:
-                return Rows(schema, table=found)
+                return ComputedRows(schema, table=found)
         columns = ", ".join([_escaped(c) for c in node.columns] + ["_n"] * node.signed)
         return self.by_spark(node, schema, f"SELECT {columns} FROM ({{}})")
 
-    def by_spark(self, node: Node, schema: StructType, around: str) -> Rows:
+    def by_spark(self, node: Node, schema: StructType, around: str) -> ComputedRows:
         """The rows of a query with SQL around it."""
-        query = self._sql(node).wrapped(around)
+        query = self._sql(node).wrap(around)
         frame = self.sessions.workspace(query.size).session.sql(query.text)
         if query.size == "large":
-            return self.written(frame, schema)
+            return self.write(frame, schema)
         self._count()
         if types.has_nested(schema):
-            frame = fitted(frame, schema)  # of a struct that is NULL, PySpark takes fields that never are for an error
-        return Rows(schema, table=types.conform(frame.toArrow(), schema))
+            frame = fit(frame, schema)  # of a struct that is NULL, PySpark takes fields that never are for an error
+        return ComputedRows(schema, table=types.conform(frame.toArrow(), schema))
 
-    def written(self, frame: DataFrame, schema: StructType) -> Rows:
+    def write(self, frame: DataFrame, schema: StructType) -> ComputedRows:
         self._count()
-        return written(frame, schema, self.workspace.path())
+        return write_rows(frame, schema, self.workspace.path())
 
     def _count(self) -> None:
         with self._counting:  # steps run side by side
@@ -183,7 +181,7 @@ class Queries:
         node = lookup.reduced(node)
         self.looked_at += lookup.looked_at
         for scan in {n.table: n for n in node.walk() if isinstance(n, Scan) and n.table in lookup.found}.values():
-            self.hold(scan.table, Rows(hidden_schema(scan.output), table=lookup.found[scan.table]))
+            self.hold(scan.table, ComputedRows(hidden_schema(scan.output), table=lookup.found[scan.table]))
         return node
 
     def _stored(self, scan: Scan) -> Stored | None:

@@ -11,14 +11,14 @@ from pyspark.sql import DataFrame
 
 from nabla._cached import cached_property
 from nabla.algebra.clock import Moments
-from nabla.algebra.expressions import quote
 from nabla.algebra.nodes import At, Scan
 from nabla.engine.driver.key_lookup import MOST_VALUES, Stored
 from nabla.engine.driver.row_search import MOST_ROWS
+from nabla.engine.feed import FEED_COLUMNS, FEED_VERSION, changed_columns, signed_frame, signed_rows
 from nabla.engine.sources import change_frame, inserted_frame, past_frame, snapshot_frame
 from nabla.engine.spark.frames import Workspace
 from nabla.storage import locations, reading
-from nabla.storage.bags import N, consolidate
+from nabla.storage.bags import N
 from nabla.storage.changes import Change, between, key_columns, signed
 from nabla.storage.files import DataFile
 from nabla.storage.key_counts import countable, from_whole, key_counts, make_key_counts, whole
@@ -81,34 +81,24 @@ class Source:
         return tuple(f for f in self.feed.files if self._published(f.minimum, f.maximum))
 
     def _published(self, minimum: Mapping[str, object], maximum: Mapping[str, object]) -> bool:
-        low, high = minimum.get("_version", self.new), maximum.get("_version", self.new)
+        low, high = minimum.get(FEED_VERSION, self.new), maximum.get(FEED_VERSION, self.new)
         return int(str(high)) > self.old and int(str(low)) <= self.new
 
     def change_rows(self) -> pa.Table:
         """The signed change under the stored names, consolidated, in memory."""
         if self.feed is None:
             return signed(self.change)
-        pieces = [reading.read_file(self.feed, file) for file in self.published_files()]
-        rows = pa.concat_tables(pieces) if pieces else self.feed.schema.empty_table()
-        rows = rows.filter((pc.field("_version") > self.old) & (pc.field("_version") <= self.new))
-        weights = pc.if_else(pc.equal(rows["_change_type"], "insert"), 1, -1).cast(pa.int64())
-        return consolidate(rows.select(self.after.schema.names).append_column(N, weights))
+        feed = self.feed
+        pieces = (reading.read_file(feed, file) for file in self.published_files())
+        rows = pa.concat_tables([feed.schema.empty_table(), *pieces])
+        return signed_rows(rows, self.after.schema.names, self.old, self.new)
 
     @cached_property
     def _change_rows(self) -> pa.Table | None:
         """The signed change, its columns in order and their weights last, if it is small enough to look at."""
         if self.changed_rows > MOST_VALUES:
             return None
-        return signed(self.change) if self.feed is None else self._published_rows(self.feed)
-
-    def _published_rows(self, feed: Snapshot) -> pa.Table:
-        files = [f for f in feed.files if self._published(f.minimum, f.maximum)]
-        rows = pa.concat_tables([feed.schema.empty_table(), *(reading.read_file(feed, f) for f in files)])
-        kind, version = (rows.column(len(self.names) + i) for i in (0, 1))
-        weights = pc.if_else(pc.equal(kind, "insert"), pa.scalar(1, pa.int64()), pa.scalar(-1, pa.int64()))
-        now = pc.and_(pc.greater(version, self.old), pc.less_equal(version, self.new))
-        here = rows.select(range(len(self.names))).append_column(N, weights).filter(now)
-        return consolidate(here.rename_columns([*self.after.schema.names, N]))
+        return self.change_rows()
 
     def changed_keys(self, fields: Sequence[str]) -> pa.Table:
         """The values of some columns in all changed rows, with repetitions; no other columns are read."""
@@ -120,10 +110,8 @@ class Source:
 
     def _published_keys(self, file: DataFile, columns: list[str]) -> pa.Table:
         assert self.feed is not None
-        rows = reading.read_file(self.feed, file, [*columns, "_version"])
-        version = rows["_version"]
-        between = pc.and_(pc.greater(version, self.old), pc.less_equal(version, self.new))
-        return rows.filter(between).drop_columns(["_version"])
+        rows = reading.read_file(self.feed, file, [*columns, FEED_VERSION])
+        return changed_columns(rows, columns, self.old, self.new)
 
     @property
     def one_commit(self) -> bool:
@@ -205,10 +193,8 @@ class Source:
 
     def _published_frame(self, workspace: Workspace, feed: Snapshot) -> DataFrame:
         only = replace(feed, files=self.published_files())
-        rows = snapshot_frame(workspace, only, [*self.names, "_change_type", "_version", "_timestamp"])
-        rows = rows.where(f"_version > {self.old} AND _version <= {self.new}")
-        weight = f"CASE WHEN _change_type = 'insert' THEN 1L ELSE -1L END AS {N}"
-        return rows.selectExpr(*[quote(n) for n in self.names], weight)
+        rows = snapshot_frame(workspace, only, [*self.names, *FEED_COLUMNS])
+        return signed_frame(rows, self.names, self.old, self.new)
 
 
 def _by_key(rows: pa.Table, column: str) -> dict[int, int]:

@@ -17,26 +17,27 @@ from nabla.algebra.names import inserted_into, inserted_table, stored_fields
 from nabla.algebra.nodes import At, Join, Node, Scan
 from nabla.algebra.traverse import map_nodes
 from nabla.calculus.by_key import TOUCHED, restricted_scan
+from nabla.engine.apply import Replacement
 from nabla.engine.queries import Queries
 from nabla.engine.relations import Source
-from nabla.engine.results import Replacement, Rows, hidden_schema
+from nabla.engine.rows import ComputedRows, hidden_schema
 from nabla.planner.steps import Replace
 from nabla.storage import bags
 
 
-def replaced(step: Replace, queries: Queries, schema: StructType) -> Replacement:
-    """K, and what the view has for it now."""
+def replace_by_key(step: Replace, queries: Queries, schema: StructType) -> Replacement:
+    """The touched keys K, and the rows that the view has for them now."""
     sources = queries.relations.sources
     changed = [sources[name] for name in sources if name in queries.plan.changed]
     names = tuple(schema.names[place] for place in step.key)
     labels = [c.label for c in step.touched.columns]
     keys = distinct(pa.concat_tables([_renamed(source.changed_keys(labels), names) for source in changed]))
-    held = Rows(hidden_schema(step.touched.columns), table=_renamed(keys, stored_fields(step.touched.columns)))
+    held = ComputedRows(hidden_schema(step.touched.columns), table=_renamed(keys, stored_fields(step.touched.columns)))
     queries.hold(TOUCHED, held)
     only = changed[0] if len(changed) == 1 else None
     query = map_nodes(step.query, lambda node: _with_new_rows(queries, node, only))
     query = map_nodes(query, lambda node: _lighter_first(node, sources))
-    return Replacement(names, keys, queries.answer(query, schema).table)
+    return Replacement(names, keys, queries.answer(query, schema).read())
 
 
 def _with_new_rows(queries: Queries, node: Node, changed: Source | None) -> Node:
@@ -49,7 +50,7 @@ def _with_new_rows(queries: Queries, node: Node, changed: Source | None) -> Node
     held = changed.held_insertions()
     if held is not None:
         table = _renamed(held.select(places), new.fields)
-        queries.hold(new.table, Rows(hidden_schema(scan.output), table=table))
+        queries.hold(new.table, ComputedRows(hidden_schema(scan.output), table=table))
     elif changed.one_commit:
         columns = [changed.names[place] for place in places]
         queries.bind(new.table, At.NEW, lambda w: changed.insertions(w).select(*columns).toDF(*new.fields))

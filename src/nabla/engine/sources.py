@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 
 from nabla.algebra.expressions import quote
 from nabla.engine import types
+from nabla.engine.spark.bags import consolidate, repeat, weigh
 from nabla.engine.spark.frames import Workspace, empty, plain, read_parquet
 from nabla.storage import reading
 from nabla.storage.bags import N
@@ -38,9 +39,9 @@ def change_frame(workspace: Workspace, change: Change, names: Sequence[str]) -> 
         paths = [os.path.join(change.new.folder, file.path) for file in change.recorded]
         parts.append(read_parquet(workspace.session, paths, types.with_weight(schema)))
     if change.added:
-        parts.append(_weighted(_files_frame(workspace, change.new, change.added), 1))
+        parts.append(weigh(_files_frame(workspace, change.new, change.added), 1))
     if change.removed:
-        parts.append(_weighted(_files_frame(workspace, change.old, change.removed), -1))
+        parts.append(weigh(_files_frame(workspace, change.old, change.removed), -1))
     if change.captured:
         parts.append(_captured_frame(workspace, change))
     if not parts:
@@ -50,17 +51,16 @@ def change_frame(workspace: Workspace, change: Change, names: Sequence[str]) -> 
         union = union.unionAll(part)
     if change.added and change.removed:
         # Files that were rewritten hold mostly the same rows: what is in both is no change.
-        union = consolidated(union, schema.names)
+        union = consolidate(union, schema.names)
     return _renamed(union, [*names, N])
 
 
 def past_frame(workspace: Workspace, change: Change, names: Sequence[str]) -> DataFrame:
     """The rows of an old version that cannot be read any more: those of the new one, less the change."""
-    now = _weighted(snapshot_frame(workspace, change.new, names), 1)
+    now = weigh(snapshot_frame(workspace, change.new, names), 1)
     undone = change_frame(workspace, change, names).selectExpr(*map(quote, names), f"-{N} AS {N}")
-    rows = consolidated(now.unionAll(undone), names)
-    copies = f"explode(array_repeat(true, CAST({N} AS INT))) AS {N}"
-    return rows.selectExpr(*map(quote, names), copies).drop(N)
+    rows = consolidate(now.unionAll(undone), names)
+    return repeat(rows, *map(quote, names))
 
 
 def inserted_frame(workspace: Workspace, change: Change, names: Sequence[str]) -> DataFrame:
@@ -79,15 +79,6 @@ def _captured_frame(workspace: Workspace, change: Change) -> DataFrame:
     rows = _files_frame(workspace, change.feed, change.captured)
     gained = F.col(CHANGE_TYPE).isin(*GAINED)
     return rows.withColumn(N, F.when(gained, 1).otherwise(-1).cast("bigint")).drop(CHANGE_TYPE)
-
-
-def consolidated(frame: DataFrame, names: Sequence[str]) -> DataFrame:
-    """The different rows of some columns, with the sums of their weights, where these are not 0."""
-    return frame.groupBy(*map(quote, names)).agg({N: "sum"}).toDF(*names, N).where(f"{N} <> 0")
-
-
-def _weighted(frame: DataFrame, weight: int) -> DataFrame:
-    return frame.selectExpr("*", f"CAST({weight} AS BIGINT) AS {N}")
 
 
 def _renamed(frame: DataFrame, names: Sequence[str]) -> DataFrame:

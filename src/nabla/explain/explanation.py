@@ -22,7 +22,7 @@ from nabla.explain.operators import node_notes, stages_by_node
 from nabla.explain.sql import sql_text
 from nabla.papers.pair_notation import pairs_algebra, pairs_sql
 from nabla.planner.delta_steps import maintenance
-from nabla.planner.steps import Build, Estimate, Finish, Iterate, Plan, Produce, Recompute, Replace, Settle, Step, Touch
+from nabla.planner.steps import Build, Estimate, Iterate, Plan, Produce, Recompute, Replace, Settle, Step, Touch
 
 
 @dataclass(frozen=True)
@@ -200,29 +200,18 @@ _STATES = {At.DELTA: "change", At.OLD: "before", At.NEW: "after"}
 
 def _read_states(steps: tuple[Step, ...]) -> dict[str, tuple[str, ...]]:
     """What of each relation the steps read, in the order before, after, change."""
-    always: set[tuple[str, str]] = set()
-    perhaps: set[tuple[str, str]] = set()
-    for step in steps:
-        if isinstance(step, Settle):
-            always |= _scanned(step.query_if_none_lost)
-            perhaps |= _scanned(step.query)
-        elif isinstance(step, Iterate):
-            always |= {scan for query in step.queries for scan in _scanned(query)}
-        elif not isinstance(step, Finish):
-            always |= _scanned(step.query)
-        if isinstance(step, Replace):
-            always |= _scanned(step.touched)
-    always = {(table, state) for table, state in always if table != TOUCHED}
+    always = {_scanned(scan) for step in steps for scan in step.scans(as_a_rule=True) if scan.table != TOUCHED}
+    perhaps = {_scanned(scan) for step in steps for scan in step.scans() if scan.table != TOUCHED}
     found: dict[str, list[str]] = {}
     for state in ("change", "before", "after"):
-        for table in sorted({t for t, s in always | perhaps if s == state}):
+        for table in sorted({t for t, s in perhaps if s == state}):
             sure = (table, state) in always
             found.setdefault(table, []).append(state if sure else f"{state} if a min or max was deleted")
     return {table: tuple(states) for table, states in found.items()}
 
 
-def _scanned(query: Node) -> set[tuple[str, str]]:
-    return {(n.table, _STATES[n.at]) for n in query.walk() if isinstance(n, Scan)}
+def _scanned(scan: Scan) -> tuple[str, str]:
+    return scan.table, _STATES[scan.at]
 
 
 _WHAT: dict[type, Callable[..., str]] = {
@@ -234,7 +223,6 @@ _WHAT: dict[type, Callable[..., str]] = {
     Settle: lambda s: f"bring their state in {stage_name(s.stage.table)} up to date",
     Produce: lambda s: "compute the change of the view",
     Replace: lambda s: "compute the rows of the view with keys that the change touches, to replace the ones there are",
-    Finish: lambda s: f"in the same query, the change of the view from the change of {stage_name(s.stage.table)}",
     Build: lambda s: f"compute the state of {stage_name(s.stage.table)}",
     Iterate: lambda s: (
         f"compute the levels of {stage_name(s.stage.table)}, each from the one before"
@@ -249,17 +237,20 @@ def _step_notes(view: str, staged: Staged, steps: tuple[Step, ...]) -> tuple[Ste
     formulas = Formulas(view, staged, steps)
     notes = []
     for step in steps:
-        what, lines = _WHAT[type(step)](step), "\n".join(formulas.lines(step))
-        if isinstance(step, Finish):
-            notes.append(StepNote(what, lines, "", ()))
-            continue
-        usual = step.query_if_none_lost if isinstance(step, Settle) else step.query
-        notes.append(StepNote(what, lines, sql_text(usual, _relation), _relations(usual)))
-        if isinstance(step, Settle) and step.stage.deletions():
-            again = "\n".join(formulas.lines_if_lost(step))
+        what = _WHAT[type(step)](step)
+        notes.append(_query_note(what, formulas.lines(step), step.query))
+        if isinstance(step, Settle) and step.query_if_lost is not None:
             why = f"{what}, and read again the groups whose min or max was deleted"
-            notes.append(StepNote(why, again, sql_text(step.query, _relation), _relations(step.query), True))
+            notes.append(_query_note(why, formulas.lines_if_lost(step), step.query_if_lost, instead=True))
+        if isinstance(step, Settle | Iterate) and step.finish is not None:
+            name = stage_name(step.stage.table)
+            why = f"in the same query, the change of the view from the change of {name}"
+            notes.append(StepNote(why, "\n".join(formulas.finish_lines()), "", ()))
     return tuple(notes)
+
+
+def _query_note(what: str, lines: list[str], query: Node, instead: bool = False) -> StepNote:
+    return StepNote(what, "\n".join(lines), sql_text(query, _relation), _relations(query), instead)
 
 
 def _relations(query: Node) -> tuple[str, ...]:

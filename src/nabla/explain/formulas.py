@@ -13,7 +13,7 @@ from nabla.algebra.notation.lines import Page
 from nabla.calculus.by_key import TOUCHED
 from nabla.calculus.partials import Partial
 from nabla.calculus.stages import COPIES, COPY, PLACE, ChangeTable, Stage, Staged, TopRows
-from nabla.planner.steps import Build, Finish, Iterate, Produce, Recompute, Replace, Settle, Step, Touch
+from nabla.planner.steps import Build, Iterate, Produce, Recompute, Replace, Settle, Step, Touch
 
 
 def stage_name(table: str) -> str:
@@ -30,10 +30,7 @@ class Formulas:
         self.staged = staged
         self.page = Page()
         self._root = _on_change(staged.root)
-        queries = [step.query for step in steps if not isinstance(step, Finish)]
-        queries += [step.query_if_none_lost for step in steps if isinstance(step, Settle)]
-        queries += [step.touched for step in steps if isinstance(step, Replace)]
-        queries += [query for step in steps if isinstance(step, Iterate) for query in step.queries]
+        queries = [query for step in steps for query in step.all_queries]
         self.writer = Writer(*queries, self._root, reading=self._reading)
 
     def lines(self, step: Step) -> list[str]:
@@ -41,13 +38,11 @@ class Formulas:
             case Touch():
                 return self._lines(_touched(step.stage), step.query)
             case Settle():
-                return self._lines(f"d{stage_name(step.stage.table)}", step.query_if_none_lost)
+                return self._lines(f"d{stage_name(step.stage.table)}", step.query)
             case Produce():
                 return self._lines(f"d {self.view}", step.query)
             case Replace():
                 return [*self._lines("K", step.touched), *self._lines(f"{self.view}, rows of K", step.query)]
-            case Finish():
-                return self._lines(f"d {self.view}", self._root)
             case Build():
                 return self._lines(stage_name(step.stage.table), step.query)
             case Iterate():
@@ -63,7 +58,12 @@ class Formulas:
 
     def lines_if_lost(self, step: Settle) -> list[str]:
         """Of a step that reads the groups again that lost their min or max."""
-        return self._lines(f"d{stage_name(step.stage.table)}", step.query)
+        assert step.query_if_lost is not None
+        return self._lines(f"d{stage_name(step.stage.table)}", step.query_if_lost)
+
+    def finish_lines(self) -> list[str]:
+        """Of the change of the view, where it follows from that of its last stage."""
+        return self._lines(f"d {self.view}", self._root)
 
     def _lines(self, name: str, query: Node) -> list[str]:
         return self.page.lines(name, self.writer.write(query))

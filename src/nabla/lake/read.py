@@ -8,7 +8,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from nabla.engine.apply import FEED_COLUMNS
+from nabla.engine.feed import FEED_COLUMNS, feed_frame
 from nabla.engine.sources import change_frame, snapshot_frame
 from nabla.errors import NablaError
 from nabla.frontends.nested.schema import Schema
@@ -70,11 +70,8 @@ def _table_changes(context: LakeContext, entry: Entry, since: int) -> DataFrame:
     feed: DataFrame | None = None
     for version in range(since + 1, current_version(context.log, entry) + 1):
         rows = change_frame(context.spark.home, between(table, version - 1, version), names)
-        kind = F.when(F.col("_n") > 0, F.lit("insert")).otherwise(F.lit("delete"))
-        rows = rows.withColumn("_change_type", kind).withColumn("_version", F.lit(version).cast("bigint"))
         stamp = datetime.datetime.fromtimestamp(table.timestamp(version) / 1000, datetime.UTC)
-        rows = rows.withColumn("_timestamp", F.lit(stamp).cast("timestamp"))
-        rows = rows.withColumn("_n", F.explode(F.sequence(F.lit(1), F.abs(F.col("_n")).cast("int")))).drop("_n")
+        rows = feed_frame(rows, names, version, stamp)
         feed = rows if feed is None else feed.unionAll(rows)
     if feed is None:
         empty = read(context, entry.name, None, False).limit(0)

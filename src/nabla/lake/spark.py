@@ -77,6 +77,10 @@ class LakeSpark:
         """A new workspace, for a refresh or a build."""
         return Workspace(self.engine(size), self._log.new_staging(), size)
 
+    def separate(self, size: Size) -> Workspace:
+        """A new one whose session nobody else uses."""
+        return Workspace(self.new_engine(size), self._log.new_staging(), size)
+
     def shared(self, size: Size) -> Workspace:
         """The workspace in which stored tables stay registered between refreshes."""
         session = self.engine(size)

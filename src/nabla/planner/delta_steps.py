@@ -30,13 +30,10 @@ def maintenance(staged: Staged, changed: frozenset[str], rows: Rows = NOTHING_KN
     moved = set(changed)
     for stage in staged.stages:
         if stage.reads & moved:
-            steps += _stage_steps(stage, staged, frozenset(moved), rows)
+            finish = _finish(staged, stage) if stage is staged.merged else None
+            steps += _stage_steps(stage, staged, frozenset(moved), rows, finish)
             moved.add(stage.table)
-    if not relations(staged.root) & moved:
-        return tuple(steps)
-    if staged.merged is not None:
-        steps.append(_finish(staged, staged.merged))
-    else:
+    if staged.merged is None and relations(staged.root) & moved:
         change = _derived(staged, staged.root, frozenset(moved), rows)
         steps.append(Produce(_after_derivation(change, rows)))
     return tuple(steps)
@@ -56,7 +53,7 @@ def _build(stage: Stage, everything: Derivation) -> Step:
     return Build(stage, stage.initial(everything))
 
 
-def _levels(stage: Levels, staged: Staged, moved: frozenset[str], rows: Rows) -> Iterate:
+def _levels(stage: Levels, staged: Staged, moved: frozenset[str], rows: Rows, finish: Finish | None) -> Iterate:
     """The change of a level, by what of it and of the tables changed."""
     start, step = stage.recursion.start, stage.recursion.step
     level = frozenset((stage.recursion.table,))
@@ -68,19 +65,21 @@ def _levels(stage: Levels, staged: Staged, moved: frozenset[str], rows: Rows) ->
     from_level = change(step, level)
     assert from_level is not None
     if not stage.step_moves(moved):
-        return Iterate(stage, change(start, moved), from_level)
-    return Iterate(stage, change(start, moved), from_level, change(step, moved | level), change(step, moved))
+        return Iterate(stage, change(start, moved), from_level, finish=finish)
+    from_both, from_tables = change(step, moved | level), change(step, moved)
+    return Iterate(stage, change(start, moved), from_level, from_both, from_tables, finish=finish)
 
 
-def _stage_steps(stage: Stage, staged: Staged, moved: frozenset[str], rows: Rows) -> list[Step]:
+def _stage_steps(stage: Stage, staged: Staged, moved: frozenset[str], rows: Rows, finish: Finish | None) -> list[Step]:
     if isinstance(stage, Levels):
-        return [_levels(stage, staged, moved, rows)]
+        return [_levels(stage, staged, moved, rows, finish)]
     derivation = staged.derivation(moved)
     ordered = _with_source(stage, _before_derivation(stage.source, moved, rows))
     touched = ordered.touched(derivation)
     steps: list[Step] = [Touch(stage, _after_derivation(touched, rows))] if touched is not None else []
-    lost, none_lost = (_after_derivation(ordered.settled(derivation, deleted), rows) for deleted in (True, False))
-    return [*steps, Settle(stage, lost, none_lost)]
+    query = _after_derivation(ordered.settled(derivation, deleted_extremes=False), rows)
+    if_lost = _after_derivation(ordered.settled(derivation), rows) if stage.deletions() else None
+    return [*steps, Settle(stage, query, if_lost, finish)]
 
 
 def _before_derivation(node: Node, changed: frozenset[str], rows: Rows) -> Node:

@@ -7,10 +7,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from nabla.algebra.nodes import At, Node, Scan
+from nabla.algebra.nodes import At
 from nabla.calculus.stages import Staged
 from nabla.planner.facts import Measured, ViewFacts
-from nabla.planner.steps import Build, Estimate, Finish, Iterate, Produce, Recompute, Replace, Settle, Step, Touch
+from nabla.planner.steps import Estimate, Step
 
 QUERY_SECONDS = 0.25
 """What a small Spark query costs before it reads anything."""
@@ -33,9 +33,9 @@ ALIKE = 2.0
 def incremental_cost(facts: ViewFacts, staged: Staged, steps: tuple[Step, ...]) -> Estimate:
     rows = facts.source_rows
     # What a step reads of one version of a table serves for the other, and for all its terms.
-    tables = [{scan.table for scan in _scans(step) if scan.at is not At.DELTA} for step in steps]
+    tables = [{scan.table for scan in step.scans(as_a_rule=True) if scan.at is not At.DELTA} for step in steps]
     read = sum(rows.get(table, 0) for read_by_step in tables for table in read_by_step)
-    queries = sum(not isinstance(step, Finish) for step in steps)
+    queries = len(steps)
     because = f"{queries} queries, {read} rows looked at"
     past = facts.measured("incremental")
     if not past:
@@ -126,17 +126,3 @@ def _as_built(facts: ViewFacts, past: Sequence[Measured]) -> float | None:
     """What the last ones took, moved to as many rows as there are now."""
     taken = [p.seconds * max(1.0, facts.all_rows) / max(1.0, p.source_rows) for p in past[-LEARNT_FROM:]]
     return min(taken, default=None)
-
-
-def _scans(step: Step) -> list[Scan]:
-    queries: list[Node] = []
-    match step:
-        case Settle():
-            queries = [step.query_if_none_lost]
-        case Touch() | Produce() | Replace() | Build() | Recompute():
-            queries = [step.query]
-        case Iterate():
-            queries = [*step.queries]
-        case Finish():
-            pass
-    return [node for query in queries for node in query.walk() if isinstance(node, Scan)]

@@ -18,7 +18,7 @@ from nabla.algebra.nodes import At, Filter, Join, Node, Project, Recursion, Scan
 from nabla.algebra.notation.tree import tree
 from nabla.calculus.stages import Staged
 from nabla.planner.delta_steps import maintenance
-from nabla.planner.steps import Finish, Iterate, Replace, Settle, Step
+from nabla.planner.steps import Step
 
 Kind = Literal["projection", "semijoin", "whole"]
 ORDER: tuple[Kind, ...] = ("projection", "semijoin", "whole")
@@ -105,29 +105,17 @@ def assess(
     """`columns` says how many columns each source has; `given` are the views of the set that it belongs to."""
     sources = columns.keys() - given
     steps = maintenance(staged, frozenset(columns)) if not obstacle else ()
-    reads = {table for step in steps for table in _read(step, lost=True)} & sources
-    gently = {table for step in steps for table in _read(step, lost=False)} & sources
+    reads = _read(steps) & sources
+    gently = _read(steps, as_a_rule=True) & sources  # unless a minimum or maximum was deleted
     states = tuple(f"{tree(stage.node).splitlines()[0]}: {stage.how.state}" for stage in staged.stages)
     wanted = detached(view, plan, columns, given)[1] if reads or obstacle else ()
     return SelfMaintenance(view, tuple(sorted(reads)), states, wanted, obstacle, insertions=bool(reads) and not gently)
 
 
-def _read(step: Step, *, lost: bool) -> Iterator[str]:
-    """What a step reads as it is or was; `lost` where deletions may have taken a minimum or maximum away."""
-    queries: tuple[Node, ...]
-    match step:
-        case Settle():
-            queries = (step.query if lost else step.query_if_none_lost,)
-        case Replace():
-            queries = (step.touched, step.query)
-        case Iterate():
-            queries = step.queries
-        case Finish():
-            queries = ()
-        case _:
-            queries = (step.query,)
-    scans = (node for query in queries for node in query.walk() if isinstance(node, Scan))
-    return (scan.table for scan in scans if scan.at is not At.DELTA)
+def _read(steps: tuple[Step, ...], *, as_a_rule: bool = False) -> set[str]:
+    """What steps read as it is or was, and not just its change."""
+    scans = (scan for step in steps for scan in step.scans(as_a_rule=as_a_rule))
+    return {scan.table for scan in scans if scan.at is not At.DELTA}
 
 
 def detached(

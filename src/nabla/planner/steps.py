@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from nabla.algebra.expressions import Expr
-from nabla.algebra.nodes import Node
+from nabla.algebra.nodes import Node, Scan
 from nabla.algebra.traverse import relations
 from nabla.calculus.stages import Levels, Stage
 
@@ -17,44 +17,41 @@ Size = Literal["tiny", "small", "large"]
 """How Spark is set up: tiny tables and changes, a small change in larger tables, a large change."""
 
 
+class _Computing:
+    """A part of a refresh. Its queries are what it computes; what it reads follows from them."""
+
+    @property
+    def queries(self) -> tuple[Node, ...]:
+        """The queries that it runs as a rule."""
+        raise NotImplementedError
+
+    @property
+    def all_queries(self) -> tuple[Node, ...]:
+        """All queries that it may run."""
+        return self.queries
+
+    def scans(self, *, as_a_rule: bool = False) -> Iterator[Scan]:
+        """What its queries read, or those that it runs as a rule."""
+        queries = self.queries if as_a_rule else self.all_queries
+        return (node for query in queries for node in query.walk() if isinstance(node, Scan))
+
+
 @dataclass(frozen=True)
-class Touch:
+class Touch(_Computing):
     """Find the groups of a stage that the change touches."""
 
     stage: Stage
     query: Node
 
-
-@dataclass(frozen=True)
-class Settle:
-    """Compute the signed change of a stage's state. `query` also recomputes groups that lost their min or max;
-    `query_if_none_lost` serves where the touched groups show that none can have."""
-
-    stage: Stage
-    query: Node
-    query_if_none_lost: Node
-
-
-@dataclass(frozen=True)
-class Produce:
-    """Compute the signed change of the view by a query of its own."""
-
-    query: Node
-
-
-@dataclass(frozen=True)
-class Replace:
-    """Replace the rows of the view whose keys a change touches by what the query gives for these keys. `key` are the
-    places of the key among the view's columns."""
-
-    key: tuple[int, ...]
-    touched: Node
-    query: Node
+    @property
+    def queries(self) -> tuple[Node, ...]:
+        return (self.query,)
 
 
 @dataclass(frozen=True)
 class Finish:
-    """The change of the view, row by row from the change of its last stage's state: values, and which rows are kept."""
+    """How the change of a view follows from the change of its last stage's state, row by row: the values, and which rows
+    are kept."""
 
     stage: Stage
     values: tuple[Expr, ...]
@@ -62,18 +59,69 @@ class Finish:
 
 
 @dataclass(frozen=True)
-class Build:
+class Settle(_Computing):
+    """Compute the signed change of a stage's state, and of the view where it follows row by row (`finish`).
+
+    `query_if_lost` also recomputes groups that lost their min or max; it is None where the stage has neither."""
+
+    stage: Stage
+    query: Node
+    query_if_lost: Node | None = None
+    finish: Finish | None = None
+
+    @property
+    def queries(self) -> tuple[Node, ...]:
+        return (self.query,)
+
+    @property
+    def all_queries(self) -> tuple[Node, ...]:
+        return self.queries if self.query_if_lost is None else (self.query, self.query_if_lost)
+
+
+@dataclass(frozen=True)
+class Produce(_Computing):
+    """Compute the signed change of the view by a query of its own."""
+
+    query: Node
+
+    @property
+    def queries(self) -> tuple[Node, ...]:
+        return (self.query,)
+
+
+@dataclass(frozen=True)
+class Replace(_Computing):
+    """Replace the rows of the view whose keys a change touches by what the query gives for these keys. `key` are the
+    places of the key among the view's columns."""
+
+    key: tuple[int, ...]
+    touched: Node
+    query: Node
+
+    @property
+    def queries(self) -> tuple[Node, ...]:
+        return (self.touched, self.query)
+
+
+@dataclass(frozen=True)
+class Build(_Computing):
     """Compute the state of a stage whole."""
 
     stage: Stage
     query: Node
 
+    @property
+    def queries(self) -> tuple[Node, ...]:
+        return (self.query,)
+
 
 @dataclass(frozen=True)
-class Iterate:
-    """Compute the change of a recursion's levels, or (`anew`) all of them, each from the one before: `start` is of the
-    first level. What follows from a level that changed is `from_level`; `from_both` where the tables of the step
-    changed, too, and `from_tables` where only they did. Queries that nothing can come from are None."""
+class Iterate(_Computing):
+    """Compute the change of a recursion's levels, or (`anew`) all of them, each from the one before; and the change of the
+    view where it follows row by row (`finish`).
+
+    `start` is of the first level. What follows from a level that changed is `from_level`; `from_both` where the tables of
+    the step changed, too, and `from_tables` where only they did. Queries that nothing can come from are None."""
 
     stage: Levels
     start: Node | None
@@ -81,6 +129,7 @@ class Iterate:
     from_both: Node | None = None
     from_tables: Node | None = None
     anew: bool = False
+    finish: Finish | None = None
 
     @property
     def query(self) -> Node:
@@ -93,13 +142,17 @@ class Iterate:
 
 
 @dataclass(frozen=True)
-class Recompute:
+class Recompute(_Computing):
     """Compute the view whole; what was there before is compared with it."""
 
     query: Node
 
+    @property
+    def queries(self) -> tuple[Node, ...]:
+        return (self.query,)
 
-Step = Touch | Settle | Produce | Replace | Finish | Build | Iterate | Recompute
+
+Step = Touch | Settle | Produce | Replace | Build | Iterate | Recompute
 
 
 def side_by_side(steps: Sequence[Step]) -> list[tuple[Step, ...]]:

@@ -34,6 +34,25 @@ def negated(table: pa.Table) -> pa.Table:
     return table.set_column(place, table.schema.field(N), pc.negate(table[N]))
 
 
+def split(signed: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """The deleted and the inserted rows of a counted table, both with positive counts."""
+    deleted = signed.filter(pc.less(signed[N], _ZERO))
+    return negated(deleted), signed.filter(pc.greater(signed[N], _ZERO))
+
+
+def repeat(counted: pa.Table) -> pa.Table:
+    """Each row as often as its (positive) count says, without the count."""
+    numbers, rows = counted[N], counted.drop_columns([N])
+    if pc.all(pc.equal(numbers, 1)).as_py() in (True, None):
+        return rows
+    return rows.take(pa.array([i for i, n in enumerate(numbers.to_pylist()) for _ in range(n)], pa.int64()))
+
+
+def total(counted: pa.Table) -> int:
+    """How many copies of rows there are."""
+    return int(pc.sum(counted[N]).as_py() or 0)
+
+
 def consolidate(table: pa.Table) -> pa.Table:
     """Equal rows of a counted table as one with the sum of their counts, unless it is zero."""
     keys = table.drop_columns([N])

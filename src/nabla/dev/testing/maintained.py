@@ -94,13 +94,13 @@ def maintain(
                 _settle(step, stored, states)
             case Iterate():
                 changes = _loop(step, stored).maintain(_levels(states[step.stage.table]), Counter())
-                _moved(step.stage, _with_levels(changes), stored, states)
+                _move(step.stage, _with_levels(changes), stored, states)
             case Produce():
                 change = evaluate(step.query, stored)
             case Replace():
                 change = _replaced(step, stored, view or Counter())
-            case Finish():
-                change = _finished(step, stored)
+        if isinstance(step, Settle | Iterate) and step.finish is not None:
+            change = _finished(step.finish, stored)
     return Outcome(change, states)
 
 
@@ -114,13 +114,13 @@ def _replaced(step: Replace, stored: _Stored, view: Bag) -> Bag:
 
 def _settle(step: Settle, stored: _Stored, states: dict[str, Bag]) -> None:
     stage = step.stage
-    delta = evaluate(step.query, stored)
-    if not _deletes_extremes(stage, stored) and evaluate(step.query_if_none_lost, stored) != delta:
+    delta = evaluate(step.query_if_lost or step.query, stored)
+    if not _deletes_extremes(stage, stored) and evaluate(step.query, stored) != delta:
         raise AssertionError(f"the two forms of settling {stage.table} disagree")
-    _moved(stage, delta, stored, states)
+    _move(stage, delta, stored, states)
 
 
-def _moved(stage: Stage, delta: Bag, stored: _Stored, states: dict[str, Bag]) -> None:
+def _move(stage: Stage, delta: Bag, stored: _Stored, states: dict[str, Bag]) -> None:
     states[stage.table] = added(states[stage.table], delta)
     stored.hidden[stage.state_table, At.DELTA] = Counter({(*row, None): n for row, n in delta.items()})
     stored.hidden[stage.state_table, At.NEW] = _log(states[stage.table])
@@ -170,13 +170,13 @@ def _deletes_extremes(stage: Stage, stored: _Stored) -> bool:
     return any(row[place] is not None for row in touched for place in range(width - len(columns), width))
 
 
-def _finished(step: Finish, stored: _Stored) -> Bag:
-    rows: Node = step.stage.contents(At.DELTA).inputs[0]
+def _finished(finish: Finish, stored: _Stored) -> Bag:
+    rows: Node = finish.stage.contents(At.DELTA).inputs[0]
     while isinstance(rows, Filter):
         rows = rows.input
-    if step.keep is not None:
-        rows = Filter(rows, (step.keep,))
-    outputs = tuple(Named(Column(f"value{i}#", v.type), v) for i, v in enumerate(step.values))
+    if finish.keep is not None:
+        rows = Filter(rows, (finish.keep,))
+    outputs = tuple(Named(Column(f"value{i}#", v.type), v) for i, v in enumerate(finish.values))
     return evaluate(Project(rows, outputs), stored)
 
 

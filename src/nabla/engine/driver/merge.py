@@ -28,7 +28,7 @@ LARGEST_STATE = 3_000_000
 """Rows of a state's log up to which it is looked through on the driver."""
 
 
-def merged(stage: ChangeTable, touched: pa.Table, log: Snapshot) -> pa.Table | None:
+def merge(stage: ChangeTable, touched: pa.Table, log: Snapshot) -> pa.Table | None:
     """The signed change of the state, or None where Spark has to settle it."""
     if log.rows > LARGEST_STATE or not all(_mergeable(p, log) for p in stage.extremes):
         return None
@@ -51,7 +51,7 @@ def merged(stage: ChangeTable, touched: pa.Table, log: Snapshot) -> pa.Table | N
     return bags.consolidate(pa.concat_tables([gone, come]))
 
 
-def finished(finish: Finish, change: pa.Table, schema: pa.Schema) -> pa.Table | None:
+def finish_on_driver(finish: Finish, change: pa.Table, schema: pa.Schema) -> pa.Table | None:
     """The view's change from that of its state where the view is the stage itself, renamed; else Spark computes it."""
     stage = finish.stage
     present = stage.present()

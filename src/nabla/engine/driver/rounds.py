@@ -25,7 +25,7 @@ from nabla.calculus.recursion.memory import Rows as Relation
 from nabla.engine import types
 from nabla.engine.driver.driver_query import is_exact_query
 from nabla.engine.queries import Queries
-from nabla.engine.results import Rows
+from nabla.engine.rows import ComputedRows
 from nabla.storage import reading
 from nabla.storage.bags import N
 from nabla.storage.table import Snapshot
@@ -89,15 +89,17 @@ class DriverRounds(Memory):
         except (TooManyRows, CannotEvaluate, SparkWouldFail, ValueError, OverflowError, pa.ArrowException) as error:
             raise Unsuited(str(error)) from error
 
-    def signed(self, inserted: Relation | None, deleted: Relation | None, schema: StructType) -> Rows:
+    def signed(self, inserted: Relation | None, deleted: Relation | None, schema: StructType) -> ComputedRows:
         """A change of a view with that schema, with weights, from what came and what went."""
         rows = [(*row, 1) for row in inserted.bag] if inserted else []
         rows += [(*row, -1) for row in deleted.bag] if deleted else []
-        return Rows(types.with_weight(schema), table=arrow_rows(rows, types.arrow_schema(types.with_weight(schema))))
+        return ComputedRows(
+            types.with_weight(schema), table=arrow_rows(rows, types.arrow_schema(types.with_weight(schema)))
+        )
 
-    def whole(self, relation: Relation, schema: StructType) -> Rows:
+    def whole(self, relation: Relation, schema: StructType) -> ComputedRows:
         """All rows of a view with that schema."""
-        return Rows(schema, table=arrow_rows(list(relation.bag), types.arrow_schema(schema)))
+        return ComputedRows(schema, table=arrow_rows(list(relation.bag), types.arrow_schema(schema)))
 
 
 class _ArrowTable:

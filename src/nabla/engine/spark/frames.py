@@ -39,7 +39,7 @@ _PLAIN = re.compile(r"boolean|tinyint|smallint|int|bigint|float|double|decimal\(
 
 _BY_SIZE: dict[Size, dict[str, str]] = {
     # A tiny query is over before compiled code pays for its compilation, and adaptive execution runs every exchange as
-    # a job of its own. One task does it all, without exchanges and broadcasts: see `Workspace.fitted`.
+    # a job of its own. One task does it all, without exchanges and broadcasts: see `Workspace.fit`.
     "tiny": {
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.codegen.wholeStage": "false",
@@ -109,10 +109,12 @@ def _values(session: SparkSession, rows: pa.Table, schema: StructType) -> DataFr
 
 @dataclass(frozen=True)
 class Sessions:
-    """Workspaces for each size of query: `shared` keeps stored tables registered between refreshes, `workspace` all else."""
+    """Workspaces for each size of query: `shared` keeps stored tables registered between refreshes, `workspace` all else.
+    `separate` makes one with a session of its own."""
 
     workspace: Callable[[Size], Workspace]
     shared: Callable[[Size], Workspace]
+    separate: Callable[[Size], Workspace]
 
 
 class Workspace:
@@ -147,13 +149,13 @@ class Workspace:
         with self._lock:
             if key not in self._names:
                 name = f"nabla_{next(self._numbers)}"
-                self.fitted(make()).createOrReplaceTempView(name)
+                self.fit(make()).createOrReplaceTempView(name)
                 self._names[key] = name
             self._names[key] = self._names.pop(key)  # the most recent one comes last
             self._forget()
             return self._names[key]
 
-    def fitted(self, frame: DataFrame) -> DataFrame:
+    def fit(self, frame: DataFrame) -> DataFrame:
         """What a tiny query reads, as one partition: Spark needs no exchange to join and group such relations."""
         return frame.coalesce(1) if self.size == "tiny" else frame
 

@@ -5,7 +5,7 @@ Small results are held on the driver and handed back as small files; large ones 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
@@ -23,13 +23,12 @@ from nabla.algebra.traverse import map_nodes
 from nabla.calculus.recursion.fixpoint import Backend, Fixpoint, Relation
 from nabla.calculus.recursion.relations import RecursiveGroup
 from nabla.engine import types
+from nabla.engine.apply import Change, Computed, Result, Whole
 from nabla.engine.driver.rounds import MOST_SOURCE_ROWS, DriverRounds, Unsuited, suits
 from nabla.engine.queries import Queries
-from nabla.engine.relations import Source
-from nabla.engine.results import Result, Rows, hidden_schema
+from nabla.engine.rows import ComputedRows, hidden_schema
 from nabla.engine.spark.frames import Workspace, read_parquet
 from nabla.planner.choose import LARGE_CHANGE
-from nabla.planner.steps import Plan
 from nabla.storage.bags import N, counted, subtract
 
 _NUMBERS = count()
@@ -39,7 +38,7 @@ _NUMBERS = count()
 class Piece:
     """Rows that were computed by one query, or several such put together. Handed to Spark, they are a file, once."""
 
-    rows: Rows
+    rows: ComputedRows
     file: str = ""
 
     @property
@@ -106,36 +105,38 @@ class Rounds:
             tables = [piece.table for piece in pieces[-2:] if piece.table is not None]
             if len(tables) < 2:
                 break
-            pieces[-2:] = [Piece(Rows(relation.schema, table=pa.concat_tables(tables)))]
+            pieces[-2:] = [Piece(ComputedRows(relation.schema, table=pa.concat_tables(tables)))]
         return Held(next(_NUMBERS), relation.fields, tuple(pieces))
 
-    def signed(self, inserted: Held | None, deleted: Held | None, schema: StructType) -> Rows:
+    def signed(self, inserted: Held | None, deleted: Held | None, schema: StructType) -> ComputedRows:
         """A change of a view with that schema, with weights, from what came and what went."""
         held = [(h, n) for h, n in ((inserted, 1), (deleted, -1)) if h is not None]
         tables = [(h.table, n) for h, n in held]
         weighted = types.with_weight(schema)
+        if not held:
+            return ComputedRows.none(weighted)
         if all(table is not None for table, _ in tables):
             weighed = [
                 table.append_column(pa.field(N, pa.int64()), pa.repeat(pa.scalar(n, pa.int64()), table.num_rows))
                 for table, n in tables
                 if table is not None
             ]
-            return Rows(weighted, table=types.conform(pa.concat_tables(weighed), weighted))
+            return ComputedRows(weighted, table=types.conform(pa.concat_tables(weighed), weighted))
         frames = [h.frame(self.queries.workspace).selectExpr("*", f"{n}L AS {N}") for h, n in held]
         frame = frames[0] if len(frames) == 1 else frames[0].unionAll(frames[1])
-        return self.queries.written(frame, weighted)
+        return self.queries.write(frame, weighted)
 
-    def whole(self, relation: Held, schema: StructType) -> Rows:
+    def whole(self, relation: Held, schema: StructType) -> ComputedRows:
         """All rows of a view with that schema."""
         if (table := relation.table) is not None:
-            return Rows(schema, table=types.conform(table, schema))
-        return self.queries.written(relation.frame(self.queries.workspace), schema)
+            return ComputedRows(schema, table=types.conform(table, schema))
+        return self.queries.write(relation.frame(self.queries.workspace), schema)
 
     def _evaluated(self, node: Node, made: Mapping[str, Held]) -> Held:
         rows = self._difference(node, made) or self.queries.rows(self._reading(node, made))
         return Held(next(_NUMBERS), tuple(c.label for c in node.columns), (Piece(rows),))
 
-    def _difference(self, node: Node, made: Mapping[str, Held]) -> Rows | None:
+    def _difference(self, node: Node, made: Mapping[str, Held]) -> ComputedRows | None:
         """One relation less another, where both are on the driver: no query is needed for that."""
         if not isinstance(node, Join) or node.kind != "anti":
             return None
@@ -146,7 +147,7 @@ class Rounds:
         if left is None or right is None or equated != columns:
             return None
         remaining, _ = subtract(left, counted(right.rename_columns(left.column_names)))
-        return Rows(hidden_schema(node.columns), table=left.filter(remaining))
+        return ComputedRows(hidden_schema(node.columns), table=left.filter(remaining))
 
     def _reading(self, node: Node, made: Mapping[str, Held]) -> Node:
         """The query over what is held: a name of a round's relation means another one in the next round."""
@@ -168,25 +169,21 @@ def _on_driver(side: Node, made: Mapping[str, Held]) -> pa.Table | None:
     return held.table if held is not None and isinstance(side, Scan) and held.fields == side.fields else None
 
 
-def sized(plan: Plan, sources: Iterable[Source]) -> Plan:
-    """A recursion derives more than it reads: only what the driver may compute is tiny."""
-    rows = sum(source.after.rows for source in sources)
-    return replace(plan, size="small") if plan.size == "tiny" and rows > MOST_SOURCE_ROWS else plan
-
-
 class _Backend(Backend[Relation], Protocol[Relation]):
     """A backend whose relations can be stored."""
 
-    def signed(self, inserted: Relation | None, deleted: Relation | None, schema: StructType) -> Rows: ...
+    def signed(self, inserted: Relation | None, deleted: Relation | None, schema: StructType) -> ComputedRows: ...
 
-    def whole(self, relation: Relation, schema: StructType) -> Rows: ...
+    def whole(self, relation: Relation, schema: StructType) -> ComputedRows: ...
 
 
 def run_group(
     group: RecursiveGroup, schemas: Mapping[str, StructType], queries: Queries, only_spark: bool = False
-) -> dict[str, Result]:
+) -> dict[str, Computed]:
     """The change of every predicate of a recursive group, or all of them anew, as the plan says: on the driver if it is
-    small and plain, else on Spark."""
+    small and plain, else on Spark. A recursion derives more than it reads: only what the driver may compute is tiny."""
+    if queries.plan.size == "tiny" and sum(s.after.rows for s in queries.relations.sources.values()) > MOST_SOURCE_ROWS:
+        queries.plan = replace(queries.plan, size="small")
     if not only_spark and suits(queries):
         with suppress(Unsuited):
             return _run(group, schemas, queries, DriverRounds(queries))
@@ -195,15 +192,16 @@ def run_group(
 
 def _run(
     group: RecursiveGroup, schemas: Mapping[str, StructType], queries: Queries, backend: _Backend[Relation]
-) -> dict[str, Result]:
+) -> dict[str, Computed]:
     loop = Fixpoint(group, backend)
+    results: dict[str, Result]
     if queries.plan.mode == "full":
         rows = loop.evaluate().rows
-        results = {name: Result(whole=backend.whole(rows[name], schema)) for name, schema in schemas.items()}
+        results = {name: Whole(backend.whole(rows[name], schema)) for name, schema in schemas.items()}
     else:
         changed = loop.maintain(queries.plan.changed)
-        results = {name: Result() for name in schemas}
-        for name in changed.inserted.keys() | changed.deleted.keys():
-            change = backend.signed(changed.inserted.get(name), changed.deleted.get(name), schemas[name])
-            results[name] = Result(change=change)
-    return {name: replace(result, rounds=tuple(loop.rounds)) for name, result in results.items()}
+        results = {
+            name: Change(backend.signed(changed.inserted.get(name), changed.deleted.get(name), schema))
+            for name, schema in schemas.items()
+        }
+    return {name: Computed(result, rounds=tuple(loop.rounds)) for name, result in results.items()}

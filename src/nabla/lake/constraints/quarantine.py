@@ -11,7 +11,6 @@ from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from nabla.calculus.attribution import Attribution, attributions
 from nabla.engine import types
-from nabla.engine.apply import repeated, split
 from nabla.lake.constraints.violations import Violated, Violation
 from nabla.lake.objects.view import load_view
 from nabla.lake.write.commit import Commit
@@ -81,8 +80,8 @@ def _set_aside(changes: TableChanges, violation: Violation, found: Attribution) 
 
 def _add(quarantine: TableChange, change: TableChange, culprits: pa.Table, constraint: str) -> None:
     now = datetime.datetime.now(datetime.UTC)
-    for word, rows in zip(("delete", "insert"), split(culprits), strict=True):
-        found = repeated(rows).rename_columns(change.visible.names)
+    for word, rows in zip(("delete", "insert"), bags.split(culprits), strict=True):
+        found = bags.repeat(rows).rename_columns(change.visible.names)
         marks: tuple[Any, ...] = (constraint, word, now)
         for mark, value, field in zip(MARKS, marks, quarantine.visible.fields[-len(MARKS) :], strict=True):
             kind = types.arrow_schema(StructType([field])).field(0).type

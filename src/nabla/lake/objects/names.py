@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from nabla.engine import intake, types
-from nabla.engine.apply import FEED_COLUMNS
+from nabla.engine.feed import FEED_COLUMNS
 from nabla.errors import NablaError
 from nabla.lake.objects.graph import is_derived, sources_of
 from nabla.lake.objects.view import View, load_view

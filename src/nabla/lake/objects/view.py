@@ -17,6 +17,7 @@ from nabla.algebra.nodes import Node, Opaque, Recursion, Scan
 from nabla.calculus.obstacles import Obstacle, expressions, obstacles
 from nabla.calculus.stages import Staged, cut
 from nabla.engine import types
+from nabla.engine.run import Task
 from nabla.frontends.datalog.stored import StoredRules, stored_rules
 from nabla.frontends.spark_sql.python_udfs import PythonFunction
 from nabla.storage.names import safe
@@ -150,6 +151,13 @@ class View:
     @property
     def opaque(self) -> bool:
         return any(isinstance(node, Opaque) for node in self.plan.walk())
+
+
+def task_of(views: Mapping[str, View]) -> Task:
+    """A view, or those that go together, as the engine computes them."""
+    view = next(iter(views.values()))
+    group = view.rules.program.group(view.name) if view.rules and view.recursive else None
+    return Task({name: own.schema for name, own in views.items()}, group, view.sql if view.opaque else None)
 
 
 class ViewCache:

@@ -9,21 +9,20 @@ from dataclasses import replace
 from typing import Any
 
 from nabla.algebra.clock import Instant, Moments
-from nabla.algebra.nodes import At
-from nabla.engine.apply import feed_schema
-from nabla.engine.execute import Execution
+from nabla.engine.apply import Whole, write_files
+from nabla.engine.feed import feed_schema
 from nabla.engine.queries import Queries
 from nabla.engine.relations import Relations, Source
-from nabla.engine.results import Result, Rows, written
-from nabla.engine.spark.frames import Sessions, Workspace, Workspaces
-from nabla.engine.spark.rounds import run_group, sized
+from nabla.engine.rows import ComputedRows
+from nabla.engine.run import run
+from nabla.engine.spark.frames import Sessions, Workspaces
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.sources import current_source
-from nabla.lake.objects.view import View
+from nabla.lake.objects.view import View, task_of
 from nabla.lake.reports import ViewReport
 from nabla.planner.choose import choose
 from nabla.planner.facts import SourceFacts, ViewFacts
-from nabla.storage import faults, files
+from nabla.storage import faults
 from nabla.storage.catalog import Entry, LakeState, Part
 from nabla.storage.table import StoredTable
 from nabla.storage.uncommitted import in_thread
@@ -32,17 +31,6 @@ LOST = -1
 """The version of a source that was built again: whoever reads it must be recomputed."""
 REMEMBERED = 16
 """How many past refreshes of a view the planner learns from."""
-
-
-def run_opaque(context: LakeContext, view: View, sources: Mapping[str, Source], results: Workspace) -> Result:
-    """A query that Nabla has no algebra for runs as it was written, on the versions of this refresh: in a session of its own,
-    since it calls them what the user does."""
-    assert view.sql is not None
-    with Workspace(context.spark.new_engine("large"), context.log.new_staging()) as workspace:
-        for name, source in sources.items():
-            source.frame(workspace, At.NEW).createOrReplaceTempView(name)
-        whole = written(workspace.session.sql(view.sql), view.schema, results.path())
-    return Result(whole=whole, queries=1)
 
 
 def build(context: LakeContext, views: Mapping[str, View], state: LakeState) -> dict[str, tuple[Entry, ViewReport]]:
@@ -56,18 +44,16 @@ def build(context: LakeContext, views: Mapping[str, View], state: LakeState) -> 
     plan = choose(facts, view.staged, "full")
     context.spark.teach(view.functions)
     with Workspaces(context.spark.workspace) as workspaces:
-        sessions = Sessions(workspaces, context.spark.shared)
-        if view.opaque:
-            results = {view.name: run_opaque(context, view, sources, workspaces("large"))}
-        else:
-            results = run(context, views, view, Queries(sessions, Relations(sources, {}, Moments(now, now)), plan))
+        sessions = Sessions(workspaces, context.spark.shared, context.spark.separate)
+        queries = Queries(sessions, Relations(sources, {}, Moments(now, now)), plan)
+        computed = run(task_of(views), queries, only_spark=context.only_spark_rounds)
         faults.point("build.computed")
-        parts = {name: _new_parts(context, views[name], result) for name, result in results.items()}
+        parts = {name: _new_parts(context, views[name], own.whole) for name, own in computed.items()}
     seconds, versions = round(time.perf_counter() - begun, 4), {name: source.new for name, source in sources.items()}
     made = {}
     for name, own in views.items():
         rows = context.log.snapshot(parts[name]["data"]).rows
-        report = ViewReport(name, "full", "built", rows, 0, seconds, versions, 0, rounds=results[name].rounds)
+        report = ViewReport(name, "full", "built", rows, 0, seconds, versions, 0, rounds=computed[name].rounds)
         record = view_record({}, report, rows, sources, context.note_refresh(name, "full")) | clock_record(own, now)
         made[name] = Entry(name, own.kind, own.to_json(), parts[name], record), report
     return made
@@ -84,36 +70,20 @@ def outdate_readers(state: LakeState, rebuilt: Collection[str]) -> dict[str, Ent
     return found
 
 
-def run(context: LakeContext, views: Mapping[str, View], view: View, queries: Queries) -> dict[str, Result]:
-    """What the plan of a view, or of those that are recursive with it, gives."""
-    if not view.recursive:
-        return {view.name: Execution(queries, view.schema).run()}
-    assert view.rules is not None
-    queries.plan = sized(queries.plan, queries.relations.sources.values())
-    schemas = {name: own.schema for name, own in views.items()}
-    return run_group(view.rules.program.group(view.name), schemas, queries, context.only_spark_rounds)
-
-
-def _new_parts(context: LakeContext, view: View, result: Result) -> dict[str, Part]:
+def _new_parts(context: LakeContext, view: View, whole: Whole) -> dict[str, Part]:
     """Tables of a view, made side by side: most of the time they wait for the disk."""
-    assert result.whole is not None
-    wanted = {"data": (view.name, result.whole), "feed": (f"{view.name}_feed", Rows(feed_schema(view.schema)))}
-    wanted |= {s.table: (f"{view.name}_state", result.states[s.table]) for s in view.staged.stages}
+    feed = ComputedRows.none(feed_schema(view.schema))
+    wanted = {"data": (view.name, whole.rows), "feed": (f"{view.name}_feed", feed)}
+    wanted |= {s.table: (f"{view.name}_state", whole.states[s.table]) for s in view.staged.stages}
     with ThreadPoolExecutor(len(wanted)) as pool:
         made = {part: pool.submit(in_thread(_new_part), context, name, rows) for part, (name, rows) in wanted.items()}
     return {part: running.result() for part, running in made.items()}
 
 
-def _new_part(context: LakeContext, name: str, rows: Rows) -> Part:
+def _new_part(context: LakeContext, name: str, rows: ComputedRows) -> Part:
     path = context.log.new_path(name)
     folder = context.log.folder(path)
-    if rows.table is not None:
-        adds = files.write(folder, rows.table)
-    elif rows.folder is not None:
-        adds = files.adopt(rows.folder, folder)
-    else:
-        adds = ()
-    StoredTable.create(folder, rows.schema.json(), adds)
+    StoredTable.create(folder, rows.schema.json(), write_files(folder, rows))
     return Part(path, 0)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import time
 import uuid
 from collections.abc import Mapping
@@ -13,30 +12,21 @@ from pyspark.errors import PySparkException
 
 from nabla._cached import cached_property
 from nabla.algebra.clock import Instant
-from nabla.engine.apply import (
-    Applied,
-    apply_change,
-    apply_large,
-    apply_replacement,
-    apply_state,
-    difference,
-    replace_large,
-)
+from nabla.engine.apply import Applied, Computed, ViewTables
 from nabla.engine.queries import Queries
 from nabla.engine.relations import Relations, Source
-from nabla.engine.results import Result, Rows
+from nabla.engine.run import run
 from nabla.engine.spark.frames import Sessions, Workspaces
 from nabla.engine.spark.metrics import JobGroup
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.sources import current_source
-from nabla.lake.objects.view import View, load_view
-from nabla.lake.refresh.build import clock_record, run, run_opaque, view_record
+from nabla.lake.objects.view import View, load_view, task_of
+from nabla.lake.refresh.build import clock_record, view_record
 from nabla.lake.refresh.facts import RefreshInputs, moments_of, state_snapshots
 from nabla.lake.reports import ViewReport
 from nabla.planner.steps import Mode, Plan
-from nabla.storage import faults, files
+from nabla.storage import faults
 from nabla.storage.catalog import Entry, LakeState, Part
-from nabla.storage.files import DataFile
 
 
 @dataclass(frozen=True)
@@ -82,19 +72,20 @@ class Maintenance:
         plan = inputs.plan(mode)
         if plan.mode == "skip":
             seconds = time.perf_counter() - begun
-            return Moved({n: _report(replace(plan, view=n), e, Applied(), seconds, "") for n, e in entries.items()})
+            nothing = Applied(0, 0, 0)
+            return Moved({n: _report(replace(plan, view=n), e, nothing, seconds, "") for n, e in entries.items()})
         group = JobGroup(lambda: self.context.spark.session, f"nabla-{uuid.uuid4().hex[:8]}", f"refresh of {name}")
         try:
-            results = self._execute(views, plan, inputs, state, group)
+            computed = self._run(views, plan, inputs, state, group)
             faults.point("refresh.computed")
-            applied = {n: self._apply(views[n], plan, results[n], entries[n]) for n in names}
+            applied = {n: computed[n].result.apply(self._tables(views[n], entries[n])) for n in names}
         except PySparkException as error:
             raise self.context.translate(error, f'refresh of view "{name}"') from None
         seconds, versions = time.perf_counter() - begun, {s: source.new for s, source in sources.items()}
         reports, moved = {}, {}
         for n in names:
             report = _report(replace(plan, view=n), entries[n], applied[n], seconds, group.name)
-            report = replace(report, looked_at=results[n].looked_at, rounds=results[n].rounds, jobs=group.jobs)
+            report = replace(report, looked_at=computed[n].looked_at, rounds=computed[n].rounds, jobs=group.jobs)
             reports[n] = _with_sources(report, versions, applied[n])
             moved[n] = self._entry(views[n], plan, entries[n], applied[n], reports[n], inputs)
         faults.point("refresh.written")
@@ -104,58 +95,27 @@ class Maintenance:
         moments = moments_of(view, entry, lambda _: self.now)
         return RefreshInputs(view, entry, sources, moments, self.context.is_cold(view.name))
 
-    def _execute(
+    def _run(
         self,
         views: Mapping[str, View],
         plan: Plan,
         inputs: RefreshInputs,
         state: LakeState,
         group: JobGroup,
-    ) -> dict[str, Result]:
-        view = inputs.view
-        if view.opaque:
-            group.begin()
-            return {view.name: run_opaque(self.context, view, inputs.sources, self.workspace("large"))}
-        self.context.spark.teach(view.functions)
-        sessions = Sessions(group.before(self.workspace), group.before(self.context.spark.shared))
+    ) -> dict[str, Computed]:
+        view, spark, before = inputs.view, self.context.spark, group.before
+        spark.teach(view.functions)
+        sessions = Sessions(before(self.workspace), before(spark.shared), before(spark.separate))
         own = {name: current_source(self.context.log, name, state) for name in views} if view.recursive else {}
         states = state_snapshots(self.context.log, view, inputs.entry)
-        relations = Relations({**inputs.sources, **own}, states, inputs.moments)
-        return run(self.context, views, view, Queries(sessions, relations, plan))
+        queries = Queries(sessions, Relations({**inputs.sources, **own}, states, inputs.moments), plan)
+        return run(task_of(views), queries, only_spark=self.context.only_spark_rounds)
 
-    def _apply(self, view: View, plan: Plan, result: Result, entry: Entry) -> Applied:
-        data, feed = self.context.log.snapshot(entry.parts["data"]), self.context.log.folder(entry.parts["feed"])
-        version, now = data.version + 1, datetime.datetime.now(datetime.UTC)
-        if result.whole is not None:
-            if result.whole.table is None:
-                applied = replace_large(self.workspace("large"), data, feed, result.whole, version, now)
-            else:
-                applied = apply_change(view.name, data, feed, difference(data, result.whole.table), version, now)
-        elif result.replacement is not None:
-            applied = apply_replacement(data, feed, result.replacement, version, now)
-        elif result.change is None:
-            applied = Applied(rows=data.rows)
-        elif result.change.table is None:
-            applied = apply_large(self.workspace("large"), data, feed, result.change, version, now)
-        else:
-            applied = apply_change(view.name, data, feed, result.change.table, version, now)
-        for table, rows in result.states.items():
-            applied.adds[table], applied.removes[table] = self._state_files(plan, entry, table, rows)
-        return applied
-
-    def _state_files(
-        self, plan: Plan, entry: Entry, table: str, rows: Rows
-    ) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
-        log = self.context.log.snapshot(entry.parts[table])
-        if rows.table is None:
-            written = files.adopt(rows.folder or "", log.folder)
-        elif plan.mode == "full":
-            written = files.write(log.folder, rows.table)
-        elif rows.table.num_rows == 0:
-            written = ()
-        else:
-            return apply_state(log, rows.table)
-        return written, (log.files if plan.mode == "full" else ())
+    def _tables(self, view: View, entry: Entry) -> ViewTables:
+        log = self.context.log
+        states = {s.table: log.snapshot(entry.parts[s.table]) for s in view.staged.stages if s.table in entry.parts}
+        data, feed = log.snapshot(entry.parts["data"]), log.folder(entry.parts["feed"])
+        return ViewTables(view.name, data, feed, states, self.workspace)
 
     def _entry(
         self,

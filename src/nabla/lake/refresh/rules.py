@@ -18,9 +18,10 @@ from nabla.engine import types
 from nabla.engine.driver.rounds import DriverRounds, Unsuited, suits
 from nabla.engine.queries import Queries
 from nabla.engine.relations import Relations
-from nabla.engine.results import Rows
+from nabla.engine.rows import ComputedRows
+from nabla.engine.run import run
 from nabla.engine.spark.frames import Sessions, Workspace
-from nabla.engine.spark.rounds import Rounds, run_group, sized
+from nabla.engine.spark.rounds import Rounds
 from nabla.errors import NablaError
 from nabla.frontends.datalog import magic
 from nabla.frontends.datalog.functions import Changeable, UnknownType
@@ -31,7 +32,7 @@ from nabla.frontends.spark_sql.define import define
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.names import columns_of
 from nabla.lake.objects.sources import current_source, make_source
-from nabla.lake.objects.view import View, load_view
+from nabla.lake.objects.view import View, load_view, task_of
 from nabla.lake.refresh.create import ViewDefinition, create
 from nabla.lake.reports import RefreshReport
 from nabla.lake.write.commit import Commit
@@ -140,13 +141,13 @@ def ask(context: LakeContext, question: str) -> DataFrame:
     schema = load_view(predicate, state.entries[predicate].definition).schema
     workspace = Workspace(context.spark.engine(size), context.log.new_staging(), size)
     plan = Plan(predicate, "full", "asked", (), size=size)
-    sessions = Sessions(lambda size: workspace, context.spark.shared)
+    sessions = Sessions(lambda size: workspace, context.spark.shared, context.spark.separate)
     queries = Queries(sessions, Relations(read, {}, Moments(now, now)), plan)
     frame = _answer(program, question, queries, schema).frame(context.spark.home)
     return frame.toDF(*(c.name for c in program.columns(predicate)))
 
 
-def _answer(program: Program, question: str, queries: Queries, schema: StructType) -> Rows:
+def _answer(program: Program, question: str, queries: Queries, schema: StructType) -> ComputedRows:
     """On the driver if it is small and plain, else on Spark."""
     if suits(queries):
         with suppress(Unsuited):
@@ -163,13 +164,11 @@ def recompute_recursive(
     assert view.rules is not None
     sources = {n: make_source(context.log, n, state, v, v) for n, v in entry.facts["sources"].items()}
     now = context.now()
-    plan = sized(Plan(view.name, "full", "verified", ()), sources.values())
-    sessions = Sessions(lambda size: workspace, lambda size: workspace)
+    plan = Plan(view.name, "full", "verified", ())
+    sessions = Sessions(lambda size: workspace, lambda size: workspace, context.spark.separate)
     queries = Queries(sessions, Relations(sources, {}, Moments(now, now)), plan)
-    schemas = {p: load_view(p, state.entries[p].definition).schema for p in view.group}
-    result = run_group(view.rules.program.group(view.name), schemas, queries, only_spark=True)[view.name]
-    assert result.whole is not None
-    return result.whole.frame(workspace)
+    views = {p: load_view(p, state.entries[p].definition) for p in view.group}
+    return run(task_of(views), queries, only_spark=True)[view.name].whole.rows.frame(workspace)
 
 
 def programs(state: LakeState) -> dict[str, StoredRules]:

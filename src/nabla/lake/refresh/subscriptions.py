@@ -19,9 +19,9 @@ from pyspark.sql.types import StructType
 
 from nabla._cached import cached_property
 from nabla.engine import types
-from nabla.engine.apply import repeated, split
 from nabla.lake.objects.names import Names, columns_of
 from nabla.lake.objects.sources import make_source
+from nabla.storage import bags
 from nabla.storage.catalog import Entry, LakeState
 from nabla.storage.lakelog import LakeLog
 
@@ -41,14 +41,16 @@ class ViewChange:
 
     @cached_property
     def inserted(self) -> list[Row]:
-        return self._rows(split(self.signed)[1])
+        return self._rows(bags.split(self.signed)[1])
 
     @cached_property
     def deleted(self) -> list[Row]:
-        return self._rows(split(self.signed)[0])
+        return self._rows(bags.split(self.signed)[0])
 
     def _rows(self, counted: pa.Table) -> list[Row]:
-        rows: Any = ArrowTableToRowsConversion.convert(repeated(counted).rename_columns(self.schema.names), self.schema)
+        rows: Any = ArrowTableToRowsConversion.convert(
+            bags.repeat(counted).rename_columns(self.schema.names), self.schema
+        )
         return list(rows)
 
     def to_dict(self) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from nabla.algebra.traverse import map_nodes
 from nabla.calculus.stages import without_ties
 from nabla.engine import types
 from nabla.engine.sources import snapshot_frame
+from nabla.engine.spark.bags import consolidate, weigh
 from nabla.engine.spark.frames import Workspace
 from nabla.errors import Mismatch, NablaError
 from nabla.lake.context import LakeContext
@@ -59,7 +60,7 @@ def _verify(context: LakeContext, entry: Entry, state: LakeState) -> None:
     with _workspace(context, view, entry, state) as workspace:
         expected = _recompute(context, workspace, view, entry, state)
         stored = context.log.snapshot(entry.parts["data"])
-        found = workspace.fitted(snapshot_frame(workspace, stored, view.schema.names))
+        found = workspace.fit(snapshot_frame(workspace, stored, view.schema.names))
         differences = _compare(found, expected, view)
         if differences.num_rows and any(map(_leaves_a_choice, view.plan.walk())):
             differences = _compare(found, _without_ties(workspace, view, entry), view)
@@ -91,8 +92,7 @@ def _compare(found: DataFrame, expected: DataFrame, view: View) -> pa.Table:
     names = [f"c{i}" for i in range(len(view.schema))]
     expected = expected.toDF(*names)
     found = _collate(found.toDF(*names), expected)
-    signed = found.selectExpr("*", "1L AS n").unionAll(expected.selectExpr("*", "-1L AS n"))
-    different = signed.groupBy(*names).agg({"n": "sum"}).where("`sum(n)` <> 0")
+    different = consolidate(weigh(found, 1).unionAll(weigh(expected, -1)), names)
     return types.conform(different.toArrow(), types.with_weight(view.schema))
 
 
@@ -115,7 +115,7 @@ def _recompute(context: LakeContext, workspace: Workspace, view: View, entry: En
         return recompute_recursive(context, workspace, view, entry, state)
     for name, version in entry.facts["sources"].items():
         source = make_source(context.log, name, state, version, version)
-        workspace.fitted(source.frame(workspace, At.NEW)).createOrReplaceTempView(name)
+        workspace.fit(source.frame(workspace, At.NEW)).createOrReplaceTempView(name)
     if view.sql is not None and not view.clock and not view.functions:
         return workspace.session.sql(view.sql)
     return _evaluate(workspace, view.plan, entry)

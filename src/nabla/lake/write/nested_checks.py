@@ -9,7 +9,6 @@ import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
 from nabla.engine import types
-from nabla.engine.apply import split
 from nabla.engine.driver.row_search import Matching
 from nabla.errors import NablaError
 from nabla.frontends.nested import model
@@ -64,7 +63,7 @@ def _more_than_once(counted: pa.Table) -> model.Key:
 def check_keys(c: TableChange) -> None:
     """Refuses a change after which two rows have one key."""
     schema, names = Schema.of(c.visible), stored_key(c)
-    deleted, inserted = split(c.net())
+    deleted, inserted = bags.split(c.net())
     keys = [bags.counted(types.conform(files.read_folder(path), c.stored)).select([*names, N]) for path in c.written]
     keys.append(inserted.select([*names, N]))
     new = bags.consolidate(pa.concat_tables(keys))

@@ -14,7 +14,7 @@ from pyspark.sql.types import ArrayType, Row, StructType
 from nabla.algebra.expressions import quote
 from nabla.algebra.sql import to_sql
 from nabla.engine import intake, types
-from nabla.engine.results import Replacement
+from nabla.engine.apply import Replacement
 from nabla.engine.sources import snapshot_frame
 from nabla.engine.spark.frames import Workspace
 from nabla.errors import NablaError

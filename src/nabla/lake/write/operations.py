@@ -12,7 +12,6 @@ from pyspark.sql.types import StructType
 
 from nabla.algebra.expressions import quote
 from nabla.engine import types
-from nabla.engine.apply import split
 from nabla.engine.sources import snapshot_frame
 from nabla.engine.spark.frames import Workspace
 from nabla.frontends.nested.equations import Sign
@@ -36,7 +35,7 @@ def insert_frame(change: TableChange, frame: DataFrame, folder: str) -> None:
 def delete_rows(change: TableChange, rows: pa.Table) -> None:
     change.take_over_written()
     change.add(rows, -1)
-    change.needed.append(split(change.net())[0])
+    change.needed.append(bags.split(change.net())[0])
 
 
 def delete_where(context: LakeContext, change: TableChange, where: str) -> None:

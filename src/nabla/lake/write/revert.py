@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from nabla._cached import cached_property
-from nabla.engine.apply import feed_rows, split, total
+from nabla.engine.feed import feed_rows
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.graph import is_derived, sources_of
 from nabla.lake.objects.sources import make_source
@@ -92,7 +92,7 @@ class _Return:
         elif change is not None:
             recorded = changes.record(source.table.folder, change)
             parts["data"] = _saying(parts["data"], {changes.KEY: [file.to_json() for file in recorded]})
-        counts = [None, None] if change is None else [total(rows) for rows in split(change)]
+        counts = [None, None] if change is None else [bags.total(rows) for rows in bags.split(change)]
         return replace(new, parts=parts, facts=facts), Reverted(name, parts["data"].version, counts[1], counts[0])
 
     def _restored(self, old: Part, new: Part) -> Part:
@@ -106,7 +106,7 @@ class _Return:
     def _published(self, feed: Part, change: pa.Table, version: int) -> Part:
         if not change.num_rows:
             return feed
-        rows = feed_rows(*split(change), version, datetime.datetime.now(datetime.UTC))
+        rows = feed_rows(change, version, datetime.datetime.now(datetime.UTC))
         return feed.advanced(files.write(self.context.log.folder(feed), rows))
 
     def _reflected(self, source: str, version: int) -> int:

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
 from nabla.engine import intake, types
-from nabla.engine.results import Replacement
+from nabla.engine.apply import Replacement
 from nabla.errors import NablaError
 from nabla.lake.write import nested_tables as nests
 from nabla.storage import bags, files

@@ -8,8 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nabla.engine.apply import repeated, split
-from nabla.engine.results import Replacement
+from nabla.engine.apply import Replacement
 from nabla.lake.write.nested_checks import check_keys
 from nabla.lake.write.table_change import TableChange, absent_rows
 from nabla.storage import bags, changes, files
@@ -53,10 +52,10 @@ def _rewrite(change: TableChange) -> tuple[list[DataFile], list[DataFile], pa.Ta
     if change.replacement is not None:
         return _replace(change.snapshot, change.replacement)
     net = change.net()
-    deleted, inserted = split(net)
+    deleted, inserted = bags.split(net)
     for needed in change.needed:
         _check_present(change, needed, deleted)
-    done = rewrite(change.snapshot, delete=deleted, insert=repeated(inserted), key=change.entry.definition["key"])
+    done = rewrite(change.snapshot, delete=deleted, insert=bags.repeat(inserted), key=change.entry.definition["key"])
     if done.missing.num_rows:
         raise absent_rows(change.name, done.missing)
     return list(done.adds), list(done.removes), net

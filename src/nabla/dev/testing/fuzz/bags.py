@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nabla.engine.apply import FEED_COLUMNS
+from nabla.engine.feed import FEED_COLUMNS
 from nabla.lake.facade import Lake
 from nabla.storage import reading
 
