@@ -209,7 +209,7 @@ class Execution:
     def _quiet(self, query: Node) -> bool:
         """Whether every change that the query reads turned out to be empty."""
         changes = {n.table for n in query.walk() if isinstance(n, Scan) and n.at is At.DELTA}
-        timed = any(map(reads_clock, query.walk())) and CLOCK in self.queries.plan.changed
+        timed = CLOCK in self.queries.plan.changed and any(map(reads_clock, query.walk()))
         return bool(changes) and changes <= self.queries.unchanged and not timed
 
 

@@ -115,13 +115,14 @@ class Queries:
 
     def answer(self, node: Node, schema: StructType) -> ComputedRows:
         """The rows of a query: from the driver where it is small and plain, else from Spark."""
+        target = types.arrow_schema(schema)
         small = self.plan.mode == "incremental" and not self.plan.large
-        node = self._looked_up(node) if small else node
-        if small or self._all_at_hand(node):
-            target = types.arrow_schema(schema)
+        found = answer(node, self._held_with_weights, target) if self._all_at_hand(node, small) else None
+        if found is None and small:
+            node = self._look_up(node)
             found = target.empty_table() if is_nothing(node) else answer(node, self._held_with_weights, target)
-            if found is not None:
-                return ComputedRows(schema, table=found)
+        if found is not None:
+            return ComputedRows(schema, table=found)
         columns = ", ".join([_escaped(c) for c in node.columns] + ["_n"] * node.signed)
         return self.by_spark(node, schema, f"SELECT {columns} FROM ({{}})")
 
@@ -144,9 +145,14 @@ class Queries:
         with self._counting:  # steps run side by side
             self.ran += 1
 
-    def _all_at_hand(self, node: Node) -> bool:
+    def _all_at_hand(self, node: Node, small: bool) -> bool:
+        """Whether the driver has all that a query reads: what was computed, and of a small refresh the changes."""
         scans = [n for n in node.walk() if isinstance(n, Scan)]
-        return bool(scans) and all(self._arrow(scan.table, scan.at) is not None for scan in scans)
+        changes = self.relations.sources if small else {}
+        return bool(scans) and all(
+            self._held_rows(scan) is not None if scan.table in changes else self._arrow(scan.table, scan.at) is not None
+            for scan in scans
+        )
 
     def _arrow(self, table: str, at: At) -> pa.Table | None:
         held = self.held.get((table, at))
@@ -175,7 +181,7 @@ class Queries:
         state = self.relations.states.get(scan.table)
         return state.rows if state is not None else TINY_TABLES
 
-    def _looked_up(self, node: Node) -> Node:
+    def _look_up(self, node: Node) -> Node:
         """The query over just those rows of large tables that the change can join."""
         lookup = Lookup(self._held_rows, self._stored, self.relations.shown)
         node = lookup.reduced(node)

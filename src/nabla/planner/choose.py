@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from nabla.algebra.notation.words import listed
@@ -9,7 +10,7 @@ from nabla.calculus.stages import Staged
 from nabla.planner.delta_steps import maintenance, rebuilding
 from nabla.planner.estimates import full_cost, incremental_cost
 from nabla.planner.facts import ViewFacts
-from nabla.planner.steps import Estimate, Mode, Plan, Size
+from nabla.planner.steps import Estimate, Mode, Plan, Size, Step
 
 MARGIN = 1.25
 """Recomputing must promise to be this much faster to be preferred: estimates are rough, and a maintained view reads less."""
@@ -29,7 +30,11 @@ LARGE_REPLACEMENT, LARGE_REPLACEMENT_BYTES = 1_000_000, 256 << 20
 driver. Half of the changed rows are old versions, which nobody looks at."""
 
 
-def choose(facts: ViewFacts, staged: Staged, mode: Mode) -> Plan:
+Derive = Callable[[Staged, frozenset[str], Mapping[str, int]], tuple[Step, ...]]
+"""Makes the steps that maintain a view, from what changed and the sizes of its tables."""
+
+
+def choose(facts: ViewFacts, staged: Staged, mode: Mode, derive: Derive = maintenance) -> Plan:
     """Maintain or recompute a view of which a source or the clock has moved."""
     moved = [s.name for s in facts.sources if s.moved]
     if facts.must_rebuild:
@@ -41,7 +46,7 @@ def choose(facts: ViewFacts, staged: Staged, mode: Mode) -> Plan:
     if facts.obstacles:
         return _full(facts, staged, str(facts.obstacles[0]))
     staged = _by_key_or_not(facts, staged)
-    steps = maintenance(staged, facts.changed, facts.source_rows)
+    steps = derive(staged, facts.changed, facts.source_rows)
     ours, theirs = incremental_cost(facts, staged, steps), full_cost(facts, staged)
     if mode == "auto" and theirs.seconds * _margin(ours, theirs) < ours.seconds:
         return _full(facts, staged, f"recomputing is cheaper: {theirs}, maintaining {ours}", ours, theirs)

@@ -15,6 +15,9 @@ from nabla.planner.steps import Build, Finish, Iterate, Produce, Recompute, Repl
 from nabla.rewrite.join_order import NOTHING_KNOWN, Rows
 from nabla.rewrite.passes import AFTER_DERIVATION, BEFORE_DERIVATION, Sizes, rewrite
 
+MOST_REMEMBERED = 64
+"""Ways to maintain one view that are remembered."""
+
 
 def maintenance(staged: Staged, changed: frozenset[str], rows: Rows = NOTHING_KNOWN) -> tuple[Step, ...]:
     """Steps that compute the change of the view and of every stage's state from the changes of the tables `changed`.
@@ -37,6 +40,23 @@ def maintenance(staged: Staged, changed: frozenset[str], rows: Rows = NOTHING_KN
         change = _derived(staged, staged.root, frozenset(moved), rows)
         steps.append(Produce(_after_derivation(change, rows)))
     return tuple(steps)
+
+
+class StepMemory:
+    """The maintenance of one view, derived once for each set of changed tables. Refreshes then run the same queries again,
+    as long as the sizes of the tables stay of the same order."""
+
+    def __init__(self) -> None:
+        self._steps: dict[tuple[object, ...], tuple[Step, ...]] = {}
+
+    def __call__(self, staged: Staged, changed: frozenset[str], rows: Rows = NOTHING_KNOWN) -> tuple[Step, ...]:
+        sizes = {table: 1 << count.bit_length() for table, count in rows.items()}
+        key = (staged.key, changed, *sorted(sizes.items()))
+        if key not in self._steps:
+            if len(self._steps) >= MOST_REMEMBERED:
+                self._steps.clear()
+            self._steps[key] = maintenance(staged, changed, sizes)
+        return self._steps[key]
 
 
 def rebuilding(staged: Staged) -> tuple[Step, ...]:

@@ -20,6 +20,7 @@ from nabla.engine import types
 from nabla.engine.run import Task
 from nabla.frontends.datalog.stored import StoredRules, stored_rules
 from nabla.frontends.spark_sql.python_udfs import PythonFunction
+from nabla.planner.delta_steps import StepMemory
 from nabla.storage.names import safe
 
 
@@ -122,6 +123,11 @@ class View:
     def staged(self) -> Staged:
         """A view that can only be recomputed keeps no state."""
         return Staged((), self.plan) if self.obstacles else cut(self.plan, self.key)
+
+    @cached_property
+    def derive(self) -> StepMemory:
+        """Derives the steps that maintain it, and remembers them."""
+        return StepMemory()
 
     @cached_property
     def layout(self) -> list[list[str]]:

@@ -123,7 +123,7 @@ class RefreshInputs:
         versions = {name: source.new for name, source in self.sources.items()}
         if mode != "full" and not has_moved(self.view, self.entry, versions, self.moments):
             return Plan(self.view.name, "skip", "no source changed", ())
-        return choose(self.facts, self.view.staged, mode)
+        return choose(self.facts, self.view.staged, mode, self.view.derive)
 
     @cached_property
     def facts(self) -> ViewFacts:

@@ -1,0 +1,47 @@
+"""The steps that maintain a view are derived once, and again where what changed or the sizes of tables call for others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nabla.algebra.expressions import Call, Column, Expr, equal, quote
+from nabla.algebra.nodes import Aggregate, At, Join, Scan
+from nabla.calculus.stages import cut
+from nabla.planner import delta_steps
+from nabla.planner.delta_steps import StepMemory, maintenance
+
+A, B, K, J = (Column(f"{name}#{i}", "bigint") for i, name in enumerate("abkj"))
+LEFT = Scan("orders", At.NEW, (A, K), ("a", "k"))
+RIGHT = Scan("customers", At.NEW, (B, J), ("b", "j"))
+JOINED = Join(LEFT, RIGHT, (equal(Expr(quote(K.name), "bigint"), Expr(quote(J.name), "bigint")),))
+TOTALS = cut(Aggregate(JOINED, (B.name,), (Call(Column("t#9", "bigint"), "sum", (A.ref,)),)))
+ORDERS = frozenset({"orders"})
+
+
+def test_steps_are_derived_once_while_sizes_are_of_the_same_order() -> None:
+    derive = StepMemory()
+    first = derive(TOTALS, ORDERS, {"orders": 1000, "customers": 70})
+    assert derive(TOTALS, ORDERS, {"orders": 1003, "customers": 71}) is first
+    assert first == maintenance(TOTALS, ORDERS, {"orders": 1000, "customers": 70})
+
+
+def test_other_changes_and_other_sizes_are_derived_again() -> None:
+    derive = StepMemory()
+    first = derive(TOTALS, ORDERS, {"orders": 1000})
+    both = derive(TOTALS, frozenset({"orders", "customers"}), {"orders": 1000})
+    assert both != first
+    assert derive(TOTALS, ORDERS, {"orders": 9000}) is not first
+    assert derive(TOTALS, ORDERS, {"orders": 1000}) is first
+
+
+def test_a_view_by_key_and_the_same_without_are_told_apart() -> None:
+    derive, by_key = StepMemory(), cut(LEFT, key=("a",))
+    assert by_key.keyed
+    assert derive(by_key, ORDERS) != derive(replace(by_key, key=()), ORDERS)
+
+
+def test_the_memory_is_bounded() -> None:
+    derive = StepMemory()
+    for size in range(2 * delta_steps.MOST_REMEMBERED):
+        derive(TOTALS, ORDERS, {"orders": 1 << size})
+    assert len(derive._steps) <= delta_steps.MOST_REMEMBERED
