@@ -7,9 +7,11 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import BinaryIO
 
+from py4j.java_gateway import JavaGateway
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
@@ -89,6 +91,11 @@ def settings(app_name: str, scratch: Path) -> dict[str, str]:
     }
 
 
+def _launch(conf: SparkConf, errors: BinaryIO) -> JavaGateway:
+    launch: Callable[..., JavaGateway] = launch_gateway  # PySpark does not say what it takes
+    return launch(conf, popen_kwargs={"stderr": errors})
+
+
 def _start_context(app_name: str, config: Mapping[str, str]) -> None:
     """Start the JVM with its error stream in a file, where Java's and Spark's start-up banners stay unread."""
     require_java()
@@ -98,7 +105,7 @@ def _start_context(app_name: str, config: Mapping[str, str]) -> None:
     log = scratch / "spark.log"
     with log.open("wb") as errors:
         try:
-            gateway = launch_gateway(conf, popen_kwargs={"stderr": errors}) if SparkContext._gateway is None else None
+            gateway = _launch(conf, errors) if SparkContext._gateway is None else None
             SparkContext(conf=conf, gateway=gateway)
         except PySparkRuntimeError as error:
             raise NablaError(
