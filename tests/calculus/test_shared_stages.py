@@ -13,7 +13,7 @@ from nabla.calculus.stages import cut
 from nabla.dev.testing.maintained import check
 from nabla.dev.testing.random_data import Sizes, Table, random_database
 from nabla.explain.operators import stages_by_node
-from nabla.planner.delta_steps import rebuilding
+from nabla.planner.delta_steps import rebuild_steps
 from nabla.planner.steps import side_by_side
 
 SIZES = Sizes(rows=6, depth=2, scans=3, operations=3)
@@ -81,5 +81,5 @@ def test_a_view_that_shares_a_stage_is_maintained(seed: int) -> None:
 
 def test_states_that_do_not_read_each_other_are_built_together() -> None:
     view = beside_its_largest(totals(1), totals(11, least="1"))
-    groups = side_by_side(rebuilding(cut(view)))
+    groups = side_by_side(rebuild_steps(cut(view)))
     assert [len(together) for together in groups] == [2, 1, 1]

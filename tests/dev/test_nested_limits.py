@@ -11,7 +11,7 @@ from nabla.dev.bench.nested_limits import Limit, curves, limits_json, tables
 from nabla.dev.bench.nested_run import Kind, Timed, next_round
 from nabla.dev.bench.records import Records
 from nabla.dev.bench.university import EXPERIMENTS, SCHEMAS
-from nabla.frontends.nested.meaning import Source, schema_of
+from nabla.frontends.nested.meaning import NestedSource, schema_of
 from nabla.frontends.nested.schema import Schema
 
 
@@ -66,7 +66,7 @@ def test_a_run_in_pieces_keeps_what_was_measured(tmp_path: Path) -> None:
 
 
 def test_the_views_fit_the_relations() -> None:
-    sources = {name: Source(Schema.of(schema)) for name, schema in SCHEMAS.items()}
+    sources = {name: NestedSource(Schema.of(schema)) for name, schema in SCHEMAS.items()}
     found = {e.name: schema_of(e.view, sources).text for e in EXPERIMENTS}
     assert found["selection_3"] == "{Name, Subjs*: {sjName, Year, Marks*: {testName, Mark}}, Addrs*: {Addr}}"
     assert found["join_23"].startswith("{Name, Subjs*: {sjName, Year, Marks*: {testName, Mark, Descs*: {Description}}}")

@@ -17,7 +17,7 @@ from nabla.algebra.reference.interpreter import bag_of, evaluate
 from nabla.dev.testing.random_plans import ALL, CORE, random_scenario
 from nabla.engine.driver import key_lookup as lookup_module
 from nabla.engine.driver.driver_query import answer
-from nabla.engine.driver.value_bounds import Known
+from nabla.engine.driver.value_bounds import ValueBounds
 
 CASES = 60
 
@@ -34,7 +34,7 @@ def test_hash_joins_give_what_loops_give() -> None:
 def test_what_is_known_of_a_query_is_a_superset(tmp_path: Path) -> None:
     pieces = 0
     for case in cases(50_000, CASES, tmp_path):
-        known = Known(case.held)
+        known = ValueBounds(case.held)
         for node in case.query.walk():
             rows = evaluate(node, case.database)
             names = [c.name for c in node.columns]
@@ -55,7 +55,7 @@ def test_a_query_over_what_was_looked_up_gives_the_same(
     found = 0
     for case in cases(60_000, CASES, tmp_path):
         lookup = case.lookup()
-        reduced = lookup.reduced(case.query)
+        reduced = lookup.reduce(case.query)
         found += bool(lookup.found)
         assert reduced.columns == case.query.columns
         assert reduced.signed == case.query.signed

@@ -9,7 +9,7 @@ import pytest
 from deltalake import Schema
 
 from nabla.engine.driver import row_search
-from nabla.engine.driver.row_search import Matching
+from nabla.engine.driver.row_search import RowSearch
 from nabla.storage import files
 from nabla.storage.table import Snapshot, StoredTable
 
@@ -24,41 +24,41 @@ def snapshot(tmp_path: Path) -> Snapshot:
 
 
 def test_only_matching_rows_are_read(snapshot: Snapshot) -> None:
-    found = Matching().rows(snapshot, "k", pa.array([3, 950, 5000], pa.int64()), ["v", "k"])
+    found = RowSearch().rows(snapshot, "k", pa.array([3, 950, 5000], pa.int64()), ["v", "k"])
     assert found is not None
     assert found.to_pylist() == [{"v": "v3", "k": 3}, {"v": "v5", "k": 950}]
 
 
 def test_null_is_found_when_it_is_asked_for(snapshot: Snapshot) -> None:
-    found = Matching().rows(snapshot, "k", pa.array([None], pa.int64()), ["k"])
+    found = RowSearch().rows(snapshot, "k", pa.array([None], pa.int64()), ["k"])
     assert found is not None
     assert found.num_rows == 2
 
 
 def test_nothing_matches_nothing(snapshot: Snapshot) -> None:
-    found = Matching().rows(snapshot, "k", pa.array([], pa.int64()), ["k", "v"])
+    found = RowSearch().rows(snapshot, "k", pa.array([], pa.int64()), ["k", "v"])
     assert found is not None
     assert found.num_rows == 0
 
 
 def test_too_many_rows_are_left_to_spark(snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_search, "MOST_ROWS", 150)
-    assert Matching().rows(snapshot, "k", pa.array(range(500), pa.int64()), ["k"]) is None
+    assert RowSearch().rows(snapshot, "k", pa.array(range(500), pa.int64()), ["k"]) is None
 
 
 def test_files_between_the_values_are_not_looked_at(snapshot: Snapshot) -> None:
     both = sum(f.rows for f in snapshot.files if any(f.minimum["k"] <= k <= f.maximum["k"] for k in (3, 950)))
     assert both < snapshot.rows / 4
-    looking = Matching()
+    looking = RowSearch()
     found = looking.rows(snapshot, "k", pa.array([950, 3], pa.int64()), ["k"], most_looked_at=both)
     assert found is not None
     assert sorted(found["k"].to_pylist()) == [3, 950]
     assert looking.looked_at == both
-    assert Matching().rows(snapshot, "k", pa.array([950, 3], pa.int64()), ["k"], most_looked_at=both - 1) is None
+    assert RowSearch().rows(snapshot, "k", pa.array([950, 3], pa.int64()), ["k"], most_looked_at=both - 1) is None
 
 
 def test_a_table_of_any_size_is_not_looked_at_for_nothing(snapshot: Snapshot) -> None:
-    found = Matching().rows(snapshot, "k", pa.array([], pa.int64()), ["k"], most_looked_at=0)
+    found = RowSearch().rows(snapshot, "k", pa.array([], pa.int64()), ["k"], most_looked_at=0)
     assert found is not None
     assert found.num_rows == 0
 
@@ -68,6 +68,6 @@ def test_numbers_that_have_no_order_are_found(tmp_path: Path, nan: float) -> Non
     schema = pa.schema([("k", pa.float64())])
     adds = files.write(tmp_path / "f", pa.table({"k": [1.0, nan, 3.0, nan, 5.0]}, schema=schema), rows=2)
     numbers = StoredTable.create(tmp_path / "f", Schema.from_arrow(schema).to_json(), adds).snapshot()
-    found = Matching().rows(numbers, "k", pa.array([nan, 5.0]), ["k"])
+    found = RowSearch().rows(numbers, "k", pa.array([nan, 5.0]), ["k"])
     assert found is not None
     assert found.num_rows == 3

@@ -12,7 +12,7 @@ from nabla.calculus.stages import Staged, cut
 from nabla.explain.formulas import Formulas
 from nabla.explain.sql import sql_text
 from nabla.explain.sql_layout import WIDTH
-from nabla.planner.delta_steps import maintenance, rebuilding
+from nabla.planner.delta_steps import maintenance_steps, rebuild_steps
 from nabla.planner.steps import Settle, Step
 
 
@@ -42,7 +42,7 @@ def revenue(function: str = "sum") -> Node:
 
 def written(view: str, plan: Node, *changed: str) -> list[str]:
     staged = cut(plan)
-    steps = maintenance(staged, frozenset(changed))
+    steps = maintenance_steps(staged, frozenset(changed))
     formulas = Formulas(view, staged, steps)
     lines = []
     for step in steps:
@@ -89,7 +89,7 @@ def test_affected_groups_are_read_again() -> None:
 
 def test_a_deleted_extreme_is_looked_for() -> None:
     staged = cut(revenue("max"))
-    steps = maintenance(staged, frozenset({"orders"}))
+    steps = maintenance_steps(staged, frozenset({"orders"}))
     formulas = Formulas("top", staged, steps)
     settle = next(s for s in steps if isinstance(s, Settle))
     formulas.lines(settle)
@@ -125,7 +125,7 @@ def everything() -> dict[str, Node]:
 
 def all_steps(plan: Node) -> tuple[Staged, tuple[Step, ...]]:
     staged = cut(plan)
-    return staged, (*maintenance(staged, frozenset({"orders", "customers", "regions"})), *rebuilding(staged))
+    return staged, (*maintenance_steps(staged, frozenset({"orders", "customers", "regions"})), *rebuild_steps(staged))
 
 
 @pytest.mark.parametrize("name", everything())

@@ -10,7 +10,7 @@ import pytest
 from comparing import refreshed
 
 from nabla.engine.driver import key_lookup
-from nabla.engine.driver.row_search import Matching
+from nabla.engine.driver.row_search import RowSearch
 from nabla.lake.facade import Lake
 from nabla.storage import key_counts as key_count_files
 from nabla.storage.key_counts import countable, key_counts, make_key_counts
@@ -35,15 +35,15 @@ def shop(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:
 def looked_up(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many values each look-up in a table had."""
     asked: list[int] = []
-    plain = Matching.rows
+    plain = RowSearch.rows
 
     def counting(
-        self: Matching, snapshot: Snapshot, key: str, values: pa.Array, columns: Sequence[str], most_looked_at: float
+        self: RowSearch, snapshot: Snapshot, key: str, values: pa.Array, columns: Sequence[str], most_looked_at: float
     ) -> pa.Table | None:
         asked.append(len(values))
         return plain(self, snapshot, key, values, columns, most_looked_at)
 
-    monkeypatch.setattr(Matching, "rows", counting)
+    monkeypatch.setattr(RowSearch, "rows", counting)
     return asked
 
 

@@ -13,7 +13,7 @@ from nabla.dev import fuzz_nested
 from nabla.engine.driver import key_lookup
 from nabla.errors import NablaError
 from nabla.frontends.nested import model
-from nabla.frontends.nested.meaning import Source, evaluate, schema_of
+from nabla.frontends.nested.meaning import NestedSource, evaluate, schema_of
 from nabla.frontends.nested.operators import difference, expansion, union
 from nabla.frontends.nested.schema import Schema
 from nabla.lake.facade import Lake
@@ -69,7 +69,7 @@ def test_views_are_maintained_from_merges_and_removals(lake: Lake, monkeypatch: 
         lake.create_view(name, view)
     lake.create_view("again", nabla.nested("good").union(nabla.nested("good").select("Name = 'Sean'")))
     schemas = {"stud": Schema.of(STUD), "teach": Schema.of(TEACH)}
-    sources = {name: Source(schema) for name, schema in schemas.items()}
+    sources = {name: NestedSource(schema) for name, schema in schemas.items()}
     state = {name: relation_of(lake, name, schema) for name, schema in schemas.items()}
     for updates in ROUNDS:
         with lake.transaction() as tx:

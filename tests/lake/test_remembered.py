@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nabla.lake.refresh.build import REMEMBERED, view_record
+from nabla.lake.refresh.facts import REMEMBERED, view_record
 from nabla.lake.reports import ViewReport
 
 

@@ -10,8 +10,7 @@ from test_dependencies import state, view
 
 from nabla.algebra.clock import EPOCH, Instant, Moments
 from nabla.lake.objects.view import load_view
-from nabla.lake.refresh.build import LOST
-from nabla.lake.refresh.facts import PinnedVersions, StaleViews, has_moved
+from nabla.lake.refresh.facts import LOST, PinnedVersions, StaleViews, has_moved
 from nabla.storage.catalog import Entry, LakeState
 from nabla.storage.lakelog import LakeLog
 

@@ -17,7 +17,7 @@ from nabla.algebra.reference.interpreter import evaluate
 from nabla.papers import count_algorithm
 from nabla.papers.change_routes import leaf_by_leaf, refresh, route
 from nabla.papers.change_steps import Conversion, Way, describe
-from nabla.papers.change_tables import ChangeTable, back_to_delta, refreshed
+from nabla.papers.change_tables import ChangeTableForm, back_to_delta, refreshed
 from nabla.papers.pairs import Pairs
 from nabla.papers.sets import project, union
 
@@ -203,7 +203,7 @@ def test_where_a_change_table_cannot_pass_the_aggregate_recomputes_its_groups() 
     assert text[2].endswith("∇Δ affected groups")
 
 
-def _changes(view: Node, changed: str) -> tuple[Node, ChangeTable]:
+def _changes(view: Node, changed: str) -> tuple[Node, ChangeTableForm]:
     way = route(view, frozenset((changed,)))
     (step,) = leaf_by_leaf(way, frozenset((changed,)))
     change = way.change(step)

@@ -14,7 +14,7 @@ from nabla.papers.pair_laws import Operator
 from nabla.papers.pair_rules import friendless, met
 from nabla.papers.pairs import Pairs
 from nabla.papers.set_form import set_form
-from nabla.papers.sets import Rows
+from nabla.papers.sets import RowSet
 
 COURSE, REG, REG_AGAIN = (
     table("course", "course iname"),
@@ -74,9 +74,9 @@ def test_figure_4_semijoin_deletions_as_printed() -> None:
     s, t, semi = pairs.operand(S), pairs.operand(T), Operator(q)
     key = (column(T, "l"),)
 
-    def printed(sign: str) -> Rows:
-        loyal = Rows(friendless(t.deleted.plan or T, t.new.plan or T, key))
-        alone = Rows(friendless(t.inserted.plan or T, t.old.plan or T, key))
+    def printed(sign: str) -> RowSet:
+        loyal = RowSet(friendless(t.deleted.plan or T, t.new.plan or T, key))
+        alone = RowSet(friendless(t.inserted.plan or T, t.old.plan or T, key))
         last = alone if sign == "▷" else t.inserted - alone
         return semi(s.old, loyal) | semi(s.deleted, t.kept) | semi(s.deleted, last)
 
@@ -92,7 +92,7 @@ def test_equation_r1_says_what_a_friend_is_for_any_condition() -> None:
     """(Q ⋉ S) − (Q ⋉ T) = Q ⋉ (S ▷ T): S ⋉ fr(D, X) = (S ⋉ D) ▷ X."""
     q = Operator(Join(S, T, SAME_KEY, "semi"))
     d, x = (Scan(name, At.NEW, T.columns, T.fields) for name in ("∇t", "t"))
-    by_friends = met(q, Rows(S), Rows(d), Rows(x)).plan
+    by_friends = met(q, RowSet(S), RowSet(d), RowSet(x)).plan
     by_condition = Join(Join(S, d, SAME_KEY, "semi"), x, SAME_KEY, "anti")
     for i in range(100):
         database = random_state(Random(i), S, T)

@@ -26,7 +26,7 @@ from nabla.papers.pair_notation import pairs_algebra
 from nabla.papers.pairs import Pair, Pairs, minimal
 from nabla.papers.qian_wiederhold import FIGURE_1, Equation, operator_sign, solution
 from nabla.papers.set_form import NotSetAlgebra, set_form
-from nabla.papers.sets import Rows, project, union
+from nabla.papers.sets import RowSet, project, union
 
 R1, R2 = table("r1", "x"), table("r2", "x", mark="#2")
 CHANGED = frozenset(("r1", "r2"))
@@ -90,12 +90,12 @@ def test_figure_1_holds_for_all_sets(equation: Equation) -> None:
     sides = list(Operator(q).operands)
     names = [side.table for side in sides if isinstance(side, Scan)]
     changing = Scan(names[equation.place] + "'", sides[equation.place].at, sides[equation.place].columns, ("a", "b"))
-    operands = [Rows(side) for side in sides]
-    s, t = operands[equation.place], operands[1 - equation.place] if len(operands) == 2 else Rows(None)
-    ds = Rows(changing)
+    operands = [RowSet(side) for side in sides]
+    s, t = operands[equation.place], operands[1 - equation.place] if len(operands) == 2 else RowSet(None)
+    ds = RowSet(changing)
     operands[equation.place] = s - ds if equation.sign == "−" else s | ds
     left = Operator(q)(*operands)
-    before, change = Operator(q)(*map(Rows, sides)), equation.change(Operator(q), s, ds, t)
+    before, change = Operator(q)(*map(RowSet, sides)), equation.change(Operator(q), s, ds, t)
     right = before - change if equation.result == "−" else before | change
     for _ in range(60):
         database = random_state(rng, S, T, changing)

@@ -27,14 +27,14 @@ ABC = Schema.of("A STRING, B ARRAY<STRUCT<B STRING>>, C ARRAY<STRUCT<C STRING>>"
 ACD = Schema.of("A STRING, C ARRAY<STRUCT<C STRING>>, D ARRAY<STRUCT<D STRING>>")
 ABCD = Schema.of("A STRING, B ARRAY<STRUCT<B STRING>>, C ARRAY<STRUCT<C STRING>>, D ARRAY<STRUCT<D STRING>>")
 
-Rows = list[Any]
+RowSet = list[Any]
 
 
 def stud(*rows: Any) -> Relation:
     return relation(rows, STUD)
 
 
-def tels(*numbers: str) -> Rows:
+def tels(*numbers: str) -> RowSet:
     return [(number,) for number in numbers]
 
 

@@ -12,7 +12,7 @@ from nabla.algebra.reference.interpreter import Bag, Database, evaluate
 from nabla.calculus.stages import cut
 from nabla.dev.testing.maintained import build, check, maintain
 from nabla.dev.testing.random_plans import ALL, Scenario, random_scenario, reading
-from nabla.planner.self_maintenance import SelfMaintenance, assess, detached
+from nabla.planner.self_maintenance import SelfMaintenance, assess, detach
 
 
 def table(name: str, *columns: str) -> Scan:
@@ -62,7 +62,7 @@ def test_auxiliary_views_keep_what_is_needed_smallest_first() -> None:
     few = Filter(S, (Expr("(`s.c#1` = 1)", "boolean"),))
     narrow = Project(R, (Named(Column("b#1", "int"), Column("r.b#1", "int").ref),))
     plan = Join(narrow, few, (equal(Column("b#1", "int").ref, Column("s.b#1", "int").ref),))
-    kinds = [(a.name, a.kind, a.outputs) for a in detached("v", plan, {"r": 2, "s": 2})[1]]
+    kinds = [(a.name, a.kind, a.outputs) for a in detach("v", plan, {"r": 2, "s": 2})[1]]
     assert kinds == [("v_s", "projection", ("s.b", "s.c")), ("v_r", "semijoin", ("b",))]
 
 
@@ -102,7 +102,7 @@ def test_a_view_over_its_auxiliary_views_is_the_same_and_is_maintained(block: in
     for seed in range(block * 40, block * 40 + 40):
         case = scenario(seed)
         widths = {t.name: len(t.columns) for t in case.schema}
-        root, auxiliaries = detached("v", case.plan, widths)
+        root, auxiliaries = detach("v", case.plan, widths)
         old = Database(case.database.fields, case.database.before, case.database.before)
         fields = {a.name: a.outputs for a in auxiliaries}
         before = {a.name: evaluate(reading(a.plan, At.NEW), old) for a in auxiliaries}
@@ -115,6 +115,6 @@ def test_a_view_over_its_auxiliary_views_is_the_same_and_is_maintained(block: in
 
 def test_no_rows_are_no_views() -> None:
     empty = Database({"r": ("a", "b")}, {"r": Counter()}, {"r": Counter()})
-    root, (auxiliary,) = detached("v", NOTHING, {"r": 2})
+    root, (auxiliary,) = detach("v", NOTHING, {"r": 2})
     assert evaluate(auxiliary.plan, empty) == Counter()
     assert isinstance(root, Scan)

@@ -8,7 +8,7 @@ from nabla.algebra.expressions import Call, Column, Expr, equal, quote
 from nabla.algebra.nodes import Aggregate, At, Join, Scan
 from nabla.calculus.stages import cut
 from nabla.planner import delta_steps
-from nabla.planner.delta_steps import StepMemory, maintenance
+from nabla.planner.delta_steps import StepMemory, maintenance_steps
 
 A, B, K, J = (Column(f"{name}#{i}", "bigint") for i, name in enumerate("abkj"))
 LEFT = Scan("orders", At.NEW, (A, K), ("a", "k"))
@@ -22,7 +22,7 @@ def test_steps_are_derived_once_while_sizes_are_of_the_same_order() -> None:
     derive = StepMemory()
     first = derive(TOTALS, ORDERS, {"orders": 1000, "customers": 70})
     assert derive(TOTALS, ORDERS, {"orders": 1003, "customers": 71}) is first
-    assert first == maintenance(TOTALS, ORDERS, {"orders": 1000, "customers": 70})
+    assert first == maintenance_steps(TOTALS, ORDERS, {"orders": 1000, "customers": 70})
 
 
 def test_other_changes_and_other_sizes_are_derived_again() -> None:

@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from nabla.cli.locate import locate
 from nabla.cli.options import DebugOption, JsonOption, LakeOption
 from nabla.cli.output import out, print_json, reporting, table, working
-from nabla.cli.places import locate
 
 
 @reporting

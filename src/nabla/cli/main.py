@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nabla.cli import bench, integrity, show
+from nabla.cli.locate import locate
 from nabla.cli.options import DebugOption, JsonOption, LakeOption, LimitOption, ModeOption, NamesArgument
 from nabla.cli.output import out, print_json, reporting, working
-from nabla.cli.places import locate
 from nabla.cli.watching import watch
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
+from nabla.cli.locate import locate
 from nabla.cli.options import DebugOption, JsonOption, LakeOption, LimitOption, ModeOption, NamesArgument
 from nabla.cli.output import err, jsonable, mode_cell, out, reporting, show_error, working
-from nabla.cli.places import locate
 
 if TYPE_CHECKING:
     from nabla.errors import NablaError

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from nabla.dev.testing import random_nested as nests
 from nabla.frontends.nested import equations, meaning, model
 from nabla.frontends.nested.language import Nested
-from nabla.frontends.nested.meaning import Source
+from nabla.frontends.nested.meaning import NestedSource
 
 if TYPE_CHECKING:
     from nabla.lake.facade import Lake
@@ -74,7 +74,7 @@ def _lake_cases(lake: Lake, rng: Random, most: int) -> int:
     return done
 
 
-def _change(lake: Lake, rng: Random, sources: dict[str, Source], state: dict[str, model.Relation]) -> None:
+def _change(lake: Lake, rng: Random, sources: dict[str, NestedSource], state: dict[str, model.Relation]) -> None:
     with lake.transaction() as tx:
         for name, source in sources.items():
             for _ in range(rng.randint(0, 2)):
@@ -88,7 +88,9 @@ def _change(lake: Lake, rng: Random, sources: dict[str, Source], state: dict[str
                 state[name] = equations.UPDATES[sign](state[name], d)
 
 
-def _compare(lake: Lake, name: str, view: Nested, sources: dict[str, Source], state: dict[str, model.Relation]) -> None:
+def _compare(
+    lake: Lake, name: str, view: Nested, sources: dict[str, NestedSource], state: dict[str, model.Relation]
+) -> None:
     schema = meaning.schema_of(view, sources)
     found = lake.read(name).toArrow().to_pylist()
     expected = model.dicts(meaning.evaluate(view, sources, state), schema)

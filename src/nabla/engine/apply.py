@@ -44,7 +44,7 @@ Files = tuple[DataFile, ...]
 
 @dataclass(frozen=True)
 class ViewTables:
-    """Where the result of a view goes: the table `data` with its rows, the folder of its `feed`, and the logs of its
+    """The tables of a view, for its result: `data` with its rows, the folder of its `feed`, and the logs of its
     `states`, by the names of its stages. `workspaces` are for results that Spark has to apply."""
 
     view: str
@@ -130,7 +130,7 @@ class Change:
             rows = repeat(moved.where(f"{N} > 0"), *map(quote, tables.names))
             adds = tables.write_frame(rows, tables.data.folder)
             if sum(file.rows for file in adds) != applied.rows:
-                raise drifted(tables.view, bags.negated(moved.where(f"{N} < 0").toArrow()))
+                raise drift_error(tables.view, bags.negated(moved.where(f"{N} < 0").toArrow()))
             applied.write(adds, tables.data.files, tables.write_feed_frame(signed))
         finally:
             signed.unpersist()
@@ -209,7 +209,7 @@ def apply_change(tables: ViewTables, change: pa.Table) -> Applied:
     if change.num_rows:
         done = rewrite(tables.data, delete=deleted, insert=bags.repeat(inserted))
         if done.missing.num_rows:
-            raise drifted(tables.view, done.missing)
+            raise drift_error(tables.view, done.missing)
         applied.write(done.adds, done.removes, tables.write_feed(change))
     return applied
 
@@ -240,7 +240,7 @@ def write_files(folder: str, rows: ComputedRows) -> Files:
     return files.write(folder, rows.table)
 
 
-def drifted(view: str, missing: pa.Table) -> NablaError:
+def drift_error(view: str, missing: pa.Table) -> NablaError:
     """The error for rows (with counts) that a change deletes and the view's table does not have."""
     shown = ", ".join(str(tuple(row.values())) for row in missing.drop_columns([N]).slice(0, SHOWN_ROWS).to_pylist())
     return NablaError(

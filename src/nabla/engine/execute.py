@@ -67,7 +67,7 @@ class Execution:
                 self._settle(step)
             case Produce():
                 if not self._quiet(step.query):
-                    self._change(self.queries.signed(step.query, self.schema))
+                    self._change(self.queries.answer_signed(step.query, self.schema))
             case Replace():
                 self.result = replace_by_key(step, self.queries, self.schema)
             case Build():
@@ -103,7 +103,7 @@ class Execution:
             change = ComputedRows(types.with_weight(hidden_schema(stage.state)), table=merged)
             self._finish(change, step.finish)
         elif step.finish is None:
-            change = self.queries.signed(self._settling_query(step), hidden_schema(stage.state))
+            change = self.queries.answer_signed(self._settling_query(step), hidden_schema(stage.state))
         else:
             change = self._settle_and_finish(self._settling_query(step), step.finish)
         self._move(stage, change)
@@ -165,12 +165,14 @@ class Execution:
 
     def _settle_and_finish(self, query: Node, finish: Finish) -> ComputedRows:
         """One query for the change of the state, which it returns, and, row by row, of the view."""
-        rows = self.queries.answer(_valued(query, finish), types.with_weight(self._valued_schema(query.columns)))
+        rows = self.queries.answer(
+            _add_values(query, finish), types.with_weight(self._schema_with_values(query.columns))
+        )
         state, change = self._split(rows, hidden_schema(query.columns))
         self._change(change)
         return state
 
-    def _valued_schema(self, state: Sequence[Column]) -> StructType:
+    def _schema_with_values(self, state: Sequence[Column]) -> StructType:
         keep = StructField("keep", types.type_of("boolean"))
         return StructType([*hidden_schema(state).fields, *_value_fields(self.schema), keep])
 
@@ -217,15 +219,15 @@ def _value_fields(schema: StructType) -> list[StructField]:
     return [StructField(f"v{i}", f.dataType) for i, f in enumerate(schema.fields)]
 
 
-def _valued(state: Node, finish: Finish) -> Project:
+def _add_values(state: Node, finish: Finish) -> Project:
     """Rows of a state with the view's values beside them, and whether the view keeps them."""
     keep = finish.keep or Expr("true", "boolean", False)
-    values = [Named(Column(f"value{i}#", v.type), _guarded(v, keep)) for i, v in enumerate(finish.values)]
+    values = [Named(Column(f"value{i}#", v.type), _guard(v, keep)) for i, v in enumerate(finish.values)]
     columns = tuple(Named(c, c.ref) for c in state.columns)
     return Project(state, (*columns, *values, Named(Column("keep#", "boolean"), keep)))
 
 
-def _guarded(value: Expr, keep: Expr) -> Expr:
+def _guard(value: Expr, keep: Expr) -> Expr:
     """A value is only computed for rows that are kept: for others it might fail."""
     if value.column is not None:
         return value

@@ -45,7 +45,7 @@ def schema_of(data: Data, what: str) -> StructType:
 def arrow_rows(data: Data, schema: StructType, table: str) -> pa.Table:
     """The rows in Arrow, with the visible names; a DataFrame is collected."""
     if isinstance(data, DataFrame):
-        return types.conform(fitting_frame(data, schema, table).toArrow(), types.stored(schema, schema.names))
+        return types.conform(fit_frame(data, schema, table).toArrow(), types.to_stored(schema, schema.names))
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
     if isinstance(data, pa.Table):
@@ -60,7 +60,7 @@ def arrow_rows(data: Data, schema: StructType, table: str) -> pa.Table:
     return _from_rows(list(data), schema, table)
 
 
-def fitting_frame(frame: DataFrame, schema: StructType, table: str) -> DataFrame:
+def fit_frame(frame: DataFrame, schema: StructType, table: str) -> DataFrame:
     """The DataFrame's columns in the table's order and with its types, if they fit."""
     by_name = _match(frame.columns, schema, table)
     columns = []
@@ -89,7 +89,7 @@ def _match(names: Sequence[str], schema: StructType, table: str) -> list[int]:
 
 
 def _widens(given: DataType, wanted: DataType) -> bool:
-    if types.stored(StructType().add("x", given), ["x"]) == types.stored(StructType().add("x", wanted), ["x"]):
+    if types.to_stored(StructType().add("x", given), ["x"]) == types.to_stored(StructType().add("x", wanted), ["x"]):
         return True
     if given.typeName() == "void":
         return True
@@ -100,7 +100,7 @@ def _widens(given: DataType, wanted: DataType) -> bool:
 
 def _from_arrow(data: pa.Table, schema: StructType, table: str) -> pa.Table:
     positions = _match(data.column_names, schema, table)
-    target = types.arrow_schema(types.stored(schema, schema.names))
+    target = types.arrow_schema(types.to_stored(schema, schema.names))
     columns = []
     for position, field in zip(positions, target, strict=True):
         column = data.column(position)
@@ -116,7 +116,7 @@ def _from_arrow(data: pa.Table, schema: StructType, table: str) -> pa.Table:
 
 
 def _from_rows(rows: list[Any], schema: StructType, table: str) -> pa.Table:
-    target = types.arrow_schema(types.stored(schema, schema.names))
+    target = types.arrow_schema(types.to_stored(schema, schema.names))
     tuples = [_as_tuple(row, i, schema, table) for i, row in enumerate(rows)]
     columns = []
     for position, field in enumerate(schema.fields):

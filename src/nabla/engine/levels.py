@@ -39,7 +39,7 @@ MOST_STATE_ROWS = 100_000
 
 def run_levels(step: Iterate, queries: Queries) -> tuple[pa.Table, tuple[Round, ...]]:
     """The signed change of the stage's state, or all of it, and how the levels went."""
-    before = [] if step.anew else _stored(queries.relations.states[step.stage.state_table])
+    before = [] if step.anew else _read_levels(queries.relations.states[step.stage.state_table])
     if suits(queries) and sum(level.num_rows for level in before) <= MOST_STATE_ROWS:
         with suppress(Unsuited):
             python = _DriverBags(queries, step.stage)
@@ -75,7 +75,7 @@ class _DriverBags:
         self._schema = types.arrow_schema(types.with_weight(hidden_schema(stage.state)))
 
     def bag(self, query: Node, made: Mapping[str, Bag]) -> Bag:
-        held = {name: memory.Rows.of(self._fields, bag) for name, bag in made.items()}
+        held = {name: memory.MemoryRelation.of(self._fields, bag) for name, bag in made.items()}
         return self._rounds.evaluate({"level": query}, held)["level"].bag
 
     def plus(self, rows: Bag, change: Bag) -> Bag:
@@ -137,7 +137,7 @@ class _SparkBags:
         return pa.concat_tables([self._state.empty_table(), *(table.rename_columns(names) for table in numbered)])
 
 
-def _stored(state: Snapshot) -> list[pa.Table]:
+def _read_levels(state: Snapshot) -> list[pa.Table]:
     """The levels of a state, each without its number."""
     rows = consolidate(reading.read(state))
     number, depth = rows.column(0), (pc.max(rows.column(0)).as_py() if rows.num_rows else -1) + 1

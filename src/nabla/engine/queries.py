@@ -99,14 +99,14 @@ class Queries:
 
     def bag(self, node: Node) -> pa.Table:
         """The rows of such a query on the driver, each once with its count."""
-        rows = self.signed(node, hidden_schema(node.columns)) if node.signed else self.rows(node)
+        rows = self.answer_signed(node, hidden_schema(node.columns)) if node.signed else self.rows(node)
         return consolidate(counted(rows.read()))
 
-    def signed(self, node: Node, schema: StructType) -> ComputedRows:
+    def answer_signed(self, node: Node, schema: StructType) -> ComputedRows:
         """A signed result, consolidated: on the driver where it fits, where that is cheaper than a shuffle."""
         weighted = types.with_weight(schema)
         if self.plan.large:
-            columns = ", ".join(_escaped(c) for c in node.columns)
+            columns = ", ".join(_escape(c) for c in node.columns)
             around = f"SELECT {columns}, SUM(_n) AS _n FROM ({{}}) GROUP BY {columns} HAVING SUM(_n) <> 0"
             rows = self.by_spark(node, weighted, around)
         else:
@@ -123,7 +123,7 @@ class Queries:
             found = target.empty_table() if is_nothing(node) else answer(node, self._held_with_weights, target)
         if found is not None:
             return ComputedRows(schema, table=found)
-        columns = ", ".join([_escaped(c) for c in node.columns] + ["_n"] * node.signed)
+        columns = ", ".join([_escape(c) for c in node.columns] + ["_n"] * node.signed)
         return self.by_spark(node, schema, f"SELECT {columns} FROM ({{}})")
 
     def by_spark(self, node: Node, schema: StructType, around: str) -> ComputedRows:
@@ -184,14 +184,14 @@ class Queries:
     def _look_up(self, node: Node) -> Node:
         """The query over just those rows of large tables that the change can join."""
         lookup = Lookup(self._held_rows, self._stored, self.relations.shown)
-        node = lookup.reduced(node)
+        node = lookup.reduce(node)
         self.looked_at += lookup.looked_at
         for scan in {n.table: n for n in node.walk() if isinstance(n, Scan) and n.table in lookup.found}.values():
             self.hold(scan.table, ComputedRows(hidden_schema(scan.output), table=lookup.found[scan.table]))
         return node
 
     def _stored(self, scan: Scan) -> Stored | None:
-        """Where a scan reads. The new state of a stage is the stored one and its change, if that is at hand."""
+        """The stored table that a scan reads. The new state of a stage is the stored one and its change, if that is at hand."""
         if scan.table not in self.relations.states or scan.at is At.OLD:
             return self.relations.stored(scan)
         if scan.table in self.unchanged or (scan.table, At.DELTA) not in self.made:
@@ -200,7 +200,7 @@ class Queries:
         return None if change is None else self.relations.stored(scan, change)
 
     def _held_rows(self, scan: Scan) -> pa.Table | None:
-        """What a scan reads, where that is small and at hand."""
+        """The rows that a scan reads, if they are few and at hand."""
         if scan.table in self.relations.sources:
             return self.relations.sources[scan.table].held_change(scan.fields) if scan.at is At.DELTA else None
         rows = self._arrow(scan.table, scan.at)
@@ -230,6 +230,6 @@ class Queries:
         return self.bound[size, table, at]
 
 
-def _escaped(column: Column) -> str:
+def _escape(column: Column) -> str:
     """A column's name in a text that is a template still."""
     return quote(column.name).replace("{", "{{").replace("}", "}}")

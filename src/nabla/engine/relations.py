@@ -1,4 +1,4 @@
-"""What the scans of a refresh read: tables and upstream views before and after, their changes, and a view's own state."""
+"""The relations that a refresh scans: tables and upstream views before and after, their changes, and a view's own state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from nabla._cached import cached_property
 from nabla.algebra.clock import Moments
 from nabla.algebra.nodes import At, Scan
-from nabla.engine.driver.key_lookup import MOST_VALUES, Stored
+from nabla.engine.driver.key_lookup import MOST_LOOKED_UP, Stored
 from nabla.engine.driver.row_search import MOST_ROWS
 from nabla.engine.feed import FEED_COLUMNS, FEED_VERSION, changed_columns, signed_frame, signed_rows
 from nabla.engine.sources import change_frame, inserted_frame, past_frame, snapshot_frame
@@ -96,7 +96,7 @@ class Source:
     @cached_property
     def _change_rows(self) -> pa.Table | None:
         """The signed change, its columns in order and their weights last, if it is small enough to look at."""
-        if self.changed_rows > MOST_VALUES:
+        if self.changed_rows > MOST_LOOKED_UP:
             return None
         return self.change_rows()
 
@@ -217,7 +217,7 @@ class Relations:
         return self.sources[scan.table].shown(scan.at, column, values, alone=len(scan.fields) == 1)
 
     def stored(self, scan: Scan, change: pa.Table | None = None) -> Stored | None:
-        """Where a scan reads; `change` is what a state has gained since it was stored."""
+        """The stored table that a scan reads; `change` are rows that a state has gained since it was stored."""
         if scan.at is At.DELTA:
             return None
         if scan.table in self.states:

@@ -31,8 +31,8 @@ def replace_by_key(step: Replace, queries: Queries, schema: StructType) -> Repla
     changed = [sources[name] for name in sources if name in queries.plan.changed]
     names = tuple(schema.names[place] for place in step.key)
     labels = [c.label for c in step.touched.columns]
-    keys = distinct(pa.concat_tables([_renamed(source.changed_keys(labels), names) for source in changed]))
-    held = ComputedRows(hidden_schema(step.touched.columns), table=_renamed(keys, stored_fields(step.touched.columns)))
+    keys = distinct(pa.concat_tables([_rename(source.changed_keys(labels), names) for source in changed]))
+    held = ComputedRows(hidden_schema(step.touched.columns), table=_rename(keys, stored_fields(step.touched.columns)))
     queries.hold(TOUCHED, held)
     only = changed[0] if len(changed) == 1 else None
     query = map_nodes(step.query, lambda node: _with_new_rows(queries, node, only))
@@ -49,7 +49,7 @@ def _with_new_rows(queries: Queries, node: Node, changed: Source | None) -> Node
     places = [changed.names.index(field) for field in scan.fields]
     held = changed.held_insertions()
     if held is not None:
-        table = _renamed(held.select(places), new.fields)
+        table = _rename(held.select(places), new.fields)
         queries.hold(new.table, ComputedRows(hidden_schema(scan.output), table=table))
     elif changed.one_commit:
         columns = [changed.names[place] for place in places]
@@ -79,5 +79,5 @@ def distinct(keys: pa.Table) -> pa.Table:
     return bags.consolidate(bags.counted(keys)).drop_columns([bags.N])
 
 
-def _renamed(table: pa.Table, names: tuple[str, ...]) -> pa.Table:
+def _rename(table: pa.Table, names: tuple[str, ...]) -> pa.Table:
     return table.rename_columns(list(names))

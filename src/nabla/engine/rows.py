@@ -86,4 +86,4 @@ def hidden_schema(columns: Sequence[Column]) -> StructType:
     """The schema of a hidden relation with these columns, which are stored by position."""
     names = stored_fields(tuple(columns))
     raw = StructType([StructField(n, types.type_of(c.type)) for n, c in zip(names, columns, strict=True)])
-    return types.stored(raw, names)
+    return types.to_stored(raw, names)

@@ -27,8 +27,8 @@ def snapshot_frame(workspace: Workspace, snapshot: Snapshot, names: Sequence[str
     would start a job to read it, and another one wherever it is read again."""
     schema = types.from_json(snapshot.schema_json)
     if workspace.size == "large" and 0 < snapshot.rows <= TINY_TABLE and plain(schema):
-        return _renamed(workspace.hold(reading.read(snapshot), schema), names)
-    return _renamed(_files_frame(workspace, snapshot, snapshot.files), names)
+        return _rename(workspace.hold(reading.read(snapshot), schema), names)
+    return _rename(_files_frame(workspace, snapshot, snapshot.files), names)
 
 
 def change_frame(workspace: Workspace, change: Change, names: Sequence[str]) -> DataFrame:
@@ -45,14 +45,14 @@ def change_frame(workspace: Workspace, change: Change, names: Sequence[str]) -> 
     if change.captured:
         parts.append(_captured_frame(workspace, change))
     if not parts:
-        return _renamed(empty(workspace.session, types.with_weight(schema)), [*names, N])
+        return _rename(empty(workspace.session, types.with_weight(schema)), [*names, N])
     union = parts[0]
     for part in parts[1:]:
         union = union.unionAll(part)
     if change.added and change.removed:
         # Files that were rewritten hold mostly the same rows: what is in both is no change.
         union = consolidate(union, schema.names)
-    return _renamed(union, [*names, N])
+    return _rename(union, [*names, N])
 
 
 def past_frame(workspace: Workspace, change: Change, names: Sequence[str]) -> DataFrame:
@@ -72,7 +72,7 @@ def inserted_frame(workspace: Workspace, change: Change, names: Sequence[str]) -
         paths = [os.path.join(change.new.folder, file.path) for file in recorded]
         rows = read_parquet(workspace.session, paths, types.with_weight(schema)).where(f"{N} > 0").drop(N)
         frame = frame.unionAll(rows) if change.added else rows
-    return _renamed(frame, names)
+    return _rename(frame, names)
 
 
 def _captured_frame(workspace: Workspace, change: Change) -> DataFrame:
@@ -81,7 +81,7 @@ def _captured_frame(workspace: Workspace, change: Change) -> DataFrame:
     return rows.withColumn(N, F.when(gained, 1).otherwise(-1).cast("bigint")).drop(CHANGE_TYPE)
 
 
-def _renamed(frame: DataFrame, names: Sequence[str]) -> DataFrame:
+def _rename(frame: DataFrame, names: Sequence[str]) -> DataFrame:
     return frame if list(names) == frame.columns else frame.toDF(*names)
 
 
@@ -102,8 +102,8 @@ def _plain_frame(workspace: Workspace, snapshot: Snapshot, files: list[DataFile]
     stored = StructType([*schema.fields])
     names = [snapshot.stored[name] for name in schema.names]
     if names != schema.names:
-        stored = types.renamed(schema, names)
-    return _renamed(read_parquet(workspace.session, [snapshot.path(f) for f in files], stored), schema.names)
+        stored = types.rename(schema, names)
+    return _rename(read_parquet(workspace.session, [snapshot.path(f) for f in files], stored), schema.names)
 
 
 def _by_partition(files: Iterable[DataFile]) -> list[list[DataFile]]:
@@ -117,8 +117,8 @@ def _partition_frame(workspace: Workspace, snapshot: Snapshot, files: list[DataF
     """Files of one partition: the partition's values are not in them but in the log."""
     values = files[0].partition
     inside = StructType([f for f in schema.fields if f.name not in values])
-    stored = types.renamed(inside, [snapshot.stored[name] for name in inside.names])
-    frame = _renamed(read_parquet(workspace.session, [snapshot.path(f) for f in files], stored), inside.names)
+    stored = types.rename(inside, [snapshot.stored[name] for name in inside.names])
+    frame = _rename(read_parquet(workspace.session, [snapshot.path(f) for f in files], stored), inside.names)
     columns = [
         F.lit(values[f.name]).cast(f.dataType).alias(f.name) if f.name in values else F.col(quote(f.name))
         for f in schema.fields

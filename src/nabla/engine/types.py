@@ -95,7 +95,7 @@ def type_of(ddl: str) -> DataType:
 
 
 def _between_commas(text: str) -> list[str]:
-    """What is between commas that are in no brackets."""
+    """The parts of a text between commas that are not inside brackets."""
     parts, depth = [""], 0
     for character in text:
         depth += (character in "<(") - (character in ">)")
@@ -106,25 +106,25 @@ def _between_commas(text: str) -> list[str]:
     return [part.strip() for part in parts]
 
 
-def stored(schema: StructType, names: Sequence[str]) -> StructType:
+def to_stored(schema: StructType, names: Sequence[str]) -> StructType:
     """The schema as Delta keeps it: names it can store, everything nullable, types that Parquet has."""
     return StructType(
-        [StructField(n, _stored_type(f.dataType), True) for n, f in zip(names, schema.fields, strict=True)]
+        [StructField(n, _to_stored_type(f.dataType), True) for n, f in zip(names, schema.fields, strict=True)]
     )
 
 
-def _stored_type(type_: DataType) -> DataType:
+def _to_stored_type(type_: DataType) -> DataType:
     match type_:
         case NullType() | CharType() | VarcharType():
             return StringType()
         case StringType():
             return StringType()  # a collation orders and compares, it does not change what is stored
         case ArrayType():
-            return ArrayType(_stored_type(type_.elementType), True)
+            return ArrayType(_to_stored_type(type_.elementType), True)
         case MapType():
-            return MapType(_stored_type(type_.keyType), _stored_type(type_.valueType), True)
+            return MapType(_to_stored_type(type_.keyType), _to_stored_type(type_.valueType), True)
         case StructType():
-            return StructType([StructField(f.name, _stored_type(f.dataType), True) for f in type_.fields])
+            return StructType([StructField(f.name, _to_stored_type(f.dataType), True) for f in type_.fields])
     return type_
 
 
@@ -161,7 +161,7 @@ def with_weight(schema: StructType) -> StructType:
     return StructType([*schema.fields, StructField("_n", LongType(), True)])
 
 
-def renamed(schema: StructType, names: Sequence[str]) -> StructType:
+def rename(schema: StructType, names: Sequence[str]) -> StructType:
     return StructType([StructField(n, f.dataType, True) for n, f in zip(names, schema.fields, strict=True)])
 
 

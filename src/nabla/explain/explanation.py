@@ -21,7 +21,7 @@ from nabla.explain.notes import Form, NodeNote, ReadNote, StageNote, StepNote, S
 from nabla.explain.operators import node_notes, stages_by_node
 from nabla.explain.sql import sql_text
 from nabla.papers.pair_notation import pairs_algebra, pairs_sql
-from nabla.planner.delta_steps import maintenance
+from nabla.planner.delta_steps import maintenance_steps
 from nabla.planner.steps import Build, Estimate, Iterate, Plan, Produce, Recompute, Replace, Settle, Step, Touch
 
 
@@ -139,7 +139,7 @@ def _maintenance(subject: Subject) -> tuple[StepNote, ...]:
     """The steps of a refresh after which every source changed, where there are rules for it."""
     if subject.obstacles:
         return ()
-    steps = maintenance(subject.staged, frozenset(subject.sources))
+    steps = maintenance_steps(subject.staged, frozenset(subject.sources))
     return _step_notes(subject.plan.view, subject.staged, steps)
 
 

@@ -20,7 +20,7 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Place:
+class Anchor:
     """The middle of the box's upper edge."""
 
     x: float
@@ -29,7 +29,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Layout:
-    places: Mapping[int, Place]
+    places: Mapping[int, Anchor]
     width: float
     height: float
 
@@ -78,4 +78,4 @@ def arrange(root: int, children: Mapping[int, Sequence[int]], boxes: Mapping[int
     for k in reversed(range(len(tallest))):
         tops[k] = y
         y += tallest[k] + GAP_Y
-    return Layout({n: Place(xs[n], tops[level[n]]) for n in children}, width, y - GAP_Y)
+    return Layout({n: Anchor(xs[n], tops[level[n]]) for n in children}, width, y - GAP_Y)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from nabla.algebra.notation.formula import JOIN_SIGNS
 from nabla.algebra.notation.words import plural
-from nabla.explain.layout import Box, Place, arrange
+from nabla.explain.layout import Anchor, Box, arrange
 from nabla.explain.notes import NodeNote, ReadNote, StageNote
 from nabla.explain.text import versions
 
@@ -96,7 +96,7 @@ def svg(e: Explanation) -> str:
             # What a group computed again hands on is a change, as long as not everything is computed again.
             role = "change" if e.mode == "incremental" and cards[child].role == "recompute" else cards[child].role
             arrival = layout.places[parent].x + boxes[parent].width / 2 * ((i + 0.5) / len(below) - 0.5)
-            end = Place(arrival, layout.places[parent].y + boxes[parent].height)
+            end = Anchor(arrival, layout.places[parent].y + boxes[parent].height)
             parts.append(_edge(layout.places[child], end, role))
     for i, card in cards.items():
         parts.append(_drawn(card, layout.places[i]))
@@ -157,7 +157,7 @@ def _view_card(e: Explanation) -> Card:
     return Card(lines, role, e.reason, f"version {e.version}, {plural(e.rows, 'row')}")
 
 
-def _drawn(card: Card, place: Place) -> str:
+def _drawn(card: Card, place: Anchor) -> str:
     edge, fill, _ = COLOURS[card.role]
     box = card.box
     left, top = place.x - box.width / 2, place.y
@@ -173,7 +173,7 @@ def _drawn(card: Card, place: Place) -> str:
     return "".join(out) + "</g>"
 
 
-def _state(stage: StageNote, place: Place, box: Box) -> str:
+def _state(stage: StageNote, place: Anchor, box: Box) -> str:
     edge, fill, _ = COLOURS["state"]
     left, height = place.x + box.width / 2 + STATE_GAP, 62.0
     top = place.y + (box.height - height) / 2
@@ -194,7 +194,7 @@ def _state(stage: StageNote, place: Place, box: Box) -> str:
     return "".join(out) + "</g>"
 
 
-def _edge(start: Place, end: Place, role: str) -> str:
+def _edge(start: Anchor, end: Anchor, role: str) -> str:
     """From the top of a child up to the lower edge of its parent."""
     colour, middle = COLOURS[role][0], (start.y + end.y) / 2
     width = {"change": 3, "recompute": 3, "lookup": 1.8}.get(role, 1.2)

@@ -15,7 +15,7 @@ from nabla.algebra.expressions import Call, Column, Expr, Named
 from nabla.algebra.memo import Memo
 from nabla.algebra.nodes import Aggregate, Distinct, Filter, Join, Node, Project
 from nabla.algebra.notation.tree import tree
-from nabla.papers.change_tables import ChangeTable, converted
+from nabla.papers.change_tables import ChangeTableForm, converted
 from nabla.papers.pairs import Pairs
 
 
@@ -41,7 +41,7 @@ class Conversion:
         assert rows is not None
         return Aggregate(rows, self.node.keys, (*self.node.calls, Call(self.causes, "count")))
 
-    def change(self, pairs: Pairs) -> ChangeTable | None:
+    def change(self, pairs: Pairs) -> ChangeTableForm | None:
         return converted(self.node, pairs.of(self.node.input), self.causes)
 
 
@@ -66,11 +66,11 @@ class Passing:
     def extent(self, state: Pairs) -> Node:
         return self._over(self.way.extent(state))
 
-    def change(self, pairs: Pairs) -> ChangeTable | None:
+    def change(self, pairs: Pairs) -> ChangeTableForm | None:
         below = self.way.change(pairs)
         if below is None:
             return None
-        return ChangeTable(self._over(below.rows), self.group, frozenset(self._renamed(below.added)), self.causes)
+        return ChangeTableForm(self._over(below.rows), self.group, frozenset(self._renamed(below.added)), self.causes)
 
     def _renamed(self, names: frozenset[str]) -> Iterator[str]:
         match self.node:
@@ -116,12 +116,14 @@ class Product:
     def extent(self, state: Pairs) -> Node:
         return self._over(self.left.extent(state), self.right.extent(state))
 
-    def change(self, pairs: Pairs) -> ChangeTable | None:
+    def change(self, pairs: Pairs) -> ChangeTableForm | None:
         left, right = self.left.change(pairs), self.right.change(pairs)
         if left is not None:
-            return ChangeTable(self._over(left.rows, self.right.extent(pairs)), self.group, left.added, self.causes)
+            return ChangeTableForm(self._over(left.rows, self.right.extent(pairs)), self.group, left.added, self.causes)
         if right is not None:
-            return ChangeTable(self._over(self.left.extent(pairs), right.rows), self.group, right.added, self.causes)
+            return ChangeTableForm(
+                self._over(self.left.extent(pairs), right.rows), self.group, right.added, self.causes
+            )
         return None
 
     def _over(self, left: Node, right: Node) -> Node:

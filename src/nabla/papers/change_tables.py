@@ -19,11 +19,11 @@ from nabla.algebra.nodes import WEIGHT, Aggregate, Filter, Join, Node, Project, 
 from nabla.calculus.delta import mark_columns, same_keys
 from nabla.calculus.partials import INTEGERS
 from nabla.papers.pairs import Pair
-from nabla.papers.sets import Rows, project, union
+from nabla.papers.sets import RowSet, project, union
 
 
 @dataclass(frozen=True, eq=False)
-class ChangeTable:
+class ChangeTableForm:
     """□Q: its rows, the group-by attributes, the attributes whose old value and change are added, and the count. What is
     neither is kept: attributes of an operand of a product that does not change."""
 
@@ -46,7 +46,7 @@ def _cancels(call: Call) -> bool:
     return call.function == "count" and len(call.arguments) < 2
 
 
-def converted(q: Aggregate, delta: Pair, causes: Column) -> ChangeTable | None:
+def converted(q: Aggregate, delta: Pair, causes: Column) -> ChangeTableForm | None:
     """□V = π_A,f,sum(c)((ΔQ × {1}) ∪ (cancel(∇Q) × {−1})), the weight doing what cancel does (definition 5.6)."""
     signed = [(plan, sign) for plan, sign in ((delta.insert, 1), (delta.delete, -1)) if plan is not None]
     if not signed:
@@ -56,7 +56,7 @@ def converted(q: Aggregate, delta: Pair, causes: Column) -> ChangeTable | None:
     calls = [Call(call.column, "sum", (_weighted_value(call),)) for call in q.calls]
     count = Call(causes, "sum", (WEIGHT.ref,))
     added = frozenset(call.column.name for call in q.calls)
-    return ChangeTable(Aggregate(rows, q.keys, (*calls, count)), q.keys, added, causes)
+    return ChangeTableForm(Aggregate(rows, q.keys, (*calls, count)), q.keys, added, causes)
 
 
 def _weighted(plan: Node, sign: int) -> Node:
@@ -82,7 +82,7 @@ class _Applied:
     fresh: Node  # 𝒩 = □Q ▷ E: groups that were not there
 
 
-def _applied(extent: Node, table: ChangeTable) -> _Applied:
+def _applied(extent: Node, table: ChangeTableForm) -> _Applied:
     beside = mark_columns(table.rows)
     on = same_keys(extent, beside, table.group)
     both = Join(extent, beside, on)
@@ -101,18 +101,18 @@ def _applied(extent: Node, table: ChangeTable) -> _Applied:
     return _Applied(Join(extent, beside, on, "semi"), left, Project(fresh, in_order))
 
 
-def refreshed(extent: Node, table: ChangeTable) -> Node:
+def refreshed(extent: Node, table: ChangeTableForm) -> Node:
     """E ⊔ □Q = (E − 𝒟) ∪ 𝒰 ∪ 𝒩 (definition 5.7)."""
     sets = _applied(extent, table)
-    new = (Rows(extent) - Rows(sets.touched)) | Rows(sets.updated) | Rows(sets.fresh)
+    new = (RowSet(extent) - RowSet(sets.touched)) | RowSet(sets.updated) | RowSet(sets.fresh)
     assert new.plan is not None
     return new.plan
 
 
-def back_to_delta(extent: Node, table: ChangeTable) -> Pair:
+def back_to_delta(extent: Node, table: ChangeTableForm) -> Pair:
     """The minimal delta that a change table stands for: ∇Q = 𝒟 − (𝒰 ∪ 𝒩) and ΔQ = (𝒰 ∪ 𝒩) − 𝒟, without the counts."""
     sets = _applied(extent, table)
     names = tuple(c.name for c in extent.columns if c.name != table.causes.name)
-    before = Rows(project(sets.touched, names))
-    after = Rows(project(union(sets.updated, sets.fresh), names))
+    before = RowSet(project(sets.touched, names))
+    after = RowSet(project(union(sets.updated, sets.fresh), names))
     return Pair((before - after).plan, (after - before).plan)

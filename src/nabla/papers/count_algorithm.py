@@ -15,7 +15,7 @@ from nabla.algebra.names import own_name
 from nabla.algebra.nodes import Aggregate, Distinct, Filter, Join, Node, Project, Scan, UnionAll
 from nabla.papers.pair_laws import Operand
 from nabla.papers.pairs import Pairs
-from nabla.papers.sets import EMPTY, Rows
+from nabla.papers.sets import EMPTY, RowSet
 
 CAUSES = Column(own_name("causes"), "bigint", False)
 
@@ -93,26 +93,26 @@ def refreshed(view_extent: Node, table: Node) -> Node:
     return _without_zeros(UnionAll((view_extent, table), view_extent.columns))
 
 
-def _inserted(operands: list[Operand]) -> Rows:
+def _inserted(operands: list[Operand]) -> RowSet:
     products = EMPTY
     for i, changing in enumerate(operands):
         products = products | _product([changing.inserted if i == j else r.new for j, r in enumerate(operands)])
     return products
 
 
-def _deleted(operands: list[Operand]) -> Rows:
+def _deleted(operands: list[Operand]) -> RowSet:
     products = EMPTY
     for i, changing in enumerate(operands):
         products = products | _product([changing.deleted if i == j else r.old for j, r in enumerate(operands)])
     return products
 
 
-def _product(relations: list[Rows]) -> Rows:
+def _product(relations: list[RowSet]) -> RowSet:
     plans = [r.plan for r in relations if r.plan is not None]
-    return Rows(reduce(Join, plans)) if len(plans) == len(relations) else EMPTY
+    return RowSet(reduce(Join, plans)) if len(plans) == len(relations) else EMPTY
 
 
-def _tagged(product: Rows, member: Canonical, causes: int) -> Node | None:
+def _tagged(product: RowSet, member: Canonical, causes: int) -> Node | None:
     if product.plan is None:
         return None
     tag = Named(CAUSES, Expr(f"{causes}L", "bigint", False))

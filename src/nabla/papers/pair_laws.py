@@ -7,24 +7,24 @@ from dataclasses import dataclass
 
 from nabla._cached import cached_property
 from nabla.algebra.nodes import Distinct, Node
-from nabla.papers.sets import EMPTY, Rows
+from nabla.papers.sets import EMPTY, RowSet
 
 
 @dataclass(frozen=True, eq=False)
 class Operand:
     """S as the rules speak of it: S, ∇S and ΔS, and what follows from them."""
 
-    old: Rows
-    deleted: Rows = EMPTY
-    inserted: Rows = EMPTY
+    old: RowSet
+    deleted: RowSet = EMPTY
+    inserted: RowSet = EMPTY
 
     @cached_property
-    def kept(self) -> Rows:
+    def kept(self) -> RowSet:
         """S − ∇S"""
         return self.old - self.deleted
 
     @cached_property
-    def new(self) -> Rows:
+    def new(self) -> RowSet:
         """Sᵐ = (S − ∇S) ∪ ΔS"""
         return self.kept | self.inserted
 
@@ -33,10 +33,10 @@ class Operand:
 class BaseRelation(Operand):
     """A table after the change, where Sᵐ is what it is now."""
 
-    now: Rows = EMPTY
+    now: RowSet = EMPTY
 
     @cached_property
-    def new(self) -> Rows:
+    def new(self) -> RowSet:
         return self.now
 
 
@@ -46,13 +46,13 @@ class Operator:
 
     node: Node
 
-    def __call__(self, *operands: Rows) -> Rows:
+    def __call__(self, *operands: RowSet) -> RowSet:
         plans = [operand.plan for operand in operands if operand.plan is not None]
         if len(plans) < len(operands):
             return EMPTY
         if isinstance(self.node, Distinct):
-            return Rows(Distinct(self.node.input.with_inputs(*plans)))
-        return Rows(self.node.with_inputs(*plans))
+            return RowSet(Distinct(self.node.input.with_inputs(*plans)))
+        return RowSet(self.node.with_inputs(*plans))
 
     @property
     def operands(self) -> tuple[Node, ...]:
@@ -60,7 +60,7 @@ class Operator:
         return self.node.input.inputs if isinstance(self.node, Distinct) else self.node.inputs
 
 
-Derive = Callable[..., tuple[Rows, Rows]]
+Derive = Callable[..., tuple[RowSet, RowSet]]
 
 
 @dataclass(frozen=True)

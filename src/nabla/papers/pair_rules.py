@@ -25,11 +25,11 @@ from nabla.algebra.nodes import (
 )
 from nabla.calculus.delta import mark_columns
 from nabla.papers.pair_laws import Operand, Operator, pair_rule
-from nabla.papers.sets import EMPTY, Rows
+from nabla.papers.sets import EMPTY, RowSet
 
 GLT97 = "Griffin, Libkin, Trickey 1997, figure 2"
 GK98 = "Griffin, Kumar 1998, figure 4"
-Changes = tuple[Rows, Rows]
+Changes = tuple[RowSet, RowSet]
 
 
 def _is(*kinds: type[Node]) -> Callable[[Node], bool]:
@@ -172,7 +172,7 @@ def aggregation(q: Operator, s: Operand) -> Changes:
     return before - after, after - before
 
 
-def met(q: Operator, s: Rows, d: Rows, x: Rows) -> Rows:
+def met(q: Operator, s: RowSet, d: RowSet, x: RowSet) -> RowSet:
     """S ⋉ fr(D, X): the rows of S that join a row of D which has no friend, that is no row with its join key, in X.
 
     The paper has equalities only. Where the condition is more than that, friends are those that join the same row of S:
@@ -182,8 +182,8 @@ def met(q: Operator, s: Rows, d: Rows, x: Rows) -> Rows:
         return EMPTY
     key = _join_key(q.node)
     if key is None:
-        return Rows(Join(Join(s.plan, d.plan, q.node.on, "semi"), x.plan, q.node.on, "anti"))
-    return Rows(Join(s.plan, friendless(d.plan, x.plan, key), q.node.on, "semi"))
+        return RowSet(Join(Join(s.plan, d.plan, q.node.on, "semi"), x.plan, q.node.on, "anti"))
+    return RowSet(Join(s.plan, friendless(d.plan, x.plan, key), q.node.on, "semi"))
 
 
 def friendless(d: Node, x: Node, key: tuple[Expr, ...]) -> Node:
@@ -204,13 +204,13 @@ def _join_key(q: Join) -> tuple[Expr, ...] | None:
     return tuple(key) or None
 
 
-def padded(q: Operator, rows: Rows) -> Rows:
+def padded(q: Operator, rows: RowSet) -> RowSet:
     """× null: the rows of one side of an outer join, with NULLs for the columns of the other."""
     if rows.plan is None:
         return EMPTY
     present, columns = rows.plan.names, q.node.columns
     nulls = {c.name: Expr(f"CAST(NULL AS {c.type})", c.type) for c in columns}
-    return Rows(Project(rows.plan, tuple(Named(c, c.ref if c.name in present else nulls[c.name]) for c in columns)))
+    return RowSet(Project(rows.plan, tuple(Named(c, c.ref if c.name in present else nulls[c.name]) for c in columns)))
 
 
 def _as(q: Operator, kind: JoinKind) -> Operator:

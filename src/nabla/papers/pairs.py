@@ -17,7 +17,7 @@ from nabla.algebra.memo import Memo
 from nabla.algebra.nodes import At, Node, Scan
 from nabla.papers import pair_rules as pair_rules  # registers the rules
 from nabla.papers.pair_laws import BaseRelation, Operand, Operator, pair_rule_of
-from nabla.papers.sets import Rows
+from nabla.papers.sets import RowSet
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,10 +48,10 @@ class Pairs:
 
     def base(self, scan: Scan) -> Operand:
         """A table. Its ∇R and ΔR are tables of their own."""
-        table = Rows(replace(scan, at=self.at))
+        table = RowSet(replace(scan, at=self.at))
         if scan.table not in self.changed:
             return Operand(table)
-        deleted, inserted = (Rows(replace(scan, at=self.at, table=sign + scan.table)) for sign in "∇Δ")
+        deleted, inserted = (RowSet(replace(scan, at=self.at, table=sign + scan.table)) for sign in "∇Δ")
         if self.at is At.OLD:
             return Operand(table, deleted, inserted)
         return BaseRelation((table - inserted) | deleted, deleted, inserted, now=table)
@@ -59,7 +59,7 @@ class Pairs:
     def _derived(self, q: Node) -> Operand:
         operator = Operator(q)
         operands = [self.operand(part) for part in operator.operands]
-        old = operator(*(operand.old for operand in operands)) if operands else Rows(q)
+        old = operator(*(operand.old for operand in operands)) if operands else RowSet(q)
         if not any(operand.deleted.plan or operand.inserted.plan for operand in operands):
             return Operand(old)
         deleted, inserted = pair_rule_of(q).derive(operator, *operands)
@@ -68,5 +68,5 @@ class Pairs:
 
 def minimal(pair: Pair, q: Node) -> Pair:
     """∇₂ = (Q ∩ ∇₁) − Δ₁, Δ₂ = Δ₁ − Q: any solution made minimal, q being Q before the change (GLT97, proposition 2)."""
-    before, deleted, inserted = Rows(q), Rows(pair.delete), Rows(pair.insert)
+    before, deleted, inserted = RowSet(q), RowSet(pair.delete), RowSet(pair.insert)
     return Pair(((before & deleted) - inserted).plan, (inserted - before).plan)

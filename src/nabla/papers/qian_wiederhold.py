@@ -18,10 +18,10 @@ from typing import Literal
 from nabla.algebra.nodes import Distinct, ExceptAll, Filter, IntersectAll, Join, Node, Project, Scan, UnionAll
 from nabla.papers.pair_laws import Operator
 from nabla.papers.pairs import Pair, Pairs
-from nabla.papers.sets import EMPTY, Rows
+from nabla.papers.sets import EMPTY, RowSet
 
 Sign = Literal["−", "∪"]
-Apply = Callable[..., Rows]
+Apply = Callable[..., RowSet]
 _OPPOSITE: dict[Sign, Sign] = {"−": "∪", "∪": "−"}
 
 
@@ -35,7 +35,7 @@ class Equation:
     operator: str
     sign: Sign
     result: Sign
-    change: Callable[[Apply, Rows, Rows, Rows], Rows]
+    change: Callable[[Apply, RowSet, RowSet, RowSet], RowSet]
     place: int = 0
 
 
@@ -99,7 +99,7 @@ class _Rewriting:
     def __init__(self, changed: frozenset[str]) -> None:
         self.tables = Pairs(changed)
 
-    def moved_up(self, q: Node, sign: Sign, others_first: bool) -> tuple[Rows, Rows]:
+    def moved_up(self, q: Node, sign: Sign, others_first: bool) -> tuple[RowSet, RowSet]:
         """What is left of q, and the change that was moved up to its root. `others_first` says that the changes of the
         other sign have been moved away before: in the first stage they are still part of what is left."""
         if isinstance(q, Scan):
@@ -108,7 +108,7 @@ class _Rewriting:
         operands = zip(operator.operands, signs, strict=True)
         moved = [self.moved_up(operand, wanted, others_first) for operand, wanted in operands]
         if not moved:
-            return Rows(q), EMPTY
+            return RowSet(q), EMPTY
         s, ds = moved[0]
         if len(moved) == 1:
             return operator(s), _moved(q, 0, signs[0], operator, s, ds, EMPTY).under(q.columns)
@@ -118,7 +118,7 @@ class _Rewriting:
         from_t = _moved(q, 1, signs[1], lambda y, x: operator(x, y), t, dt, s)
         return operator(s, t), (from_s | from_t).under(q.columns)
 
-    def _table(self, scan: Scan, sign: Sign, others_first: bool) -> tuple[Rows, Rows]:
+    def _table(self, scan: Scan, sign: Sign, others_first: bool) -> tuple[RowSet, RowSet]:
         table = self.tables.operand(scan)
         if sign == "∪":
             return table.old if others_first else table.old - table.deleted, table.inserted
@@ -132,7 +132,7 @@ def _wanted(q: Node, sign: Sign) -> tuple[Sign, ...]:
     return (sign,) * len(Operator(q).operands)
 
 
-def _moved(q: Node, place: int, sign: Sign, apply: Apply, operand: Rows, change: Rows, other: Rows) -> Rows:
+def _moved(q: Node, place: int, sign: Sign, apply: Apply, operand: RowSet, change: RowSet, other: RowSet) -> RowSet:
     if change.plan is None:
         return EMPTY
     return equation_for(q, place, sign).change(apply, operand, change, other)

@@ -15,39 +15,39 @@ from nabla.calculus.delta import mark_columns, same_keys
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class RowSet:
     """A set of rows as a plan, with the operators of the papers: `|` is ∪, `&` is ∩, `-` is −. No plan is the empty set,
     and what is empty gives no term."""
 
     plan: Node | None
 
-    def __or__(self, other: Rows) -> Rows:
+    def __or__(self, other: RowSet) -> RowSet:
         if self.plan is None or other.plan is None:
             return other if self.plan is None else self
-        return Rows(union(self.plan, other.plan))
+        return RowSet(union(self.plan, other.plan))
 
-    def __and__(self, other: Rows) -> Rows:
+    def __and__(self, other: RowSet) -> RowSet:
         if self.plan is None or other.plan is None:
             return EMPTY
-        return Rows(IntersectAll(self.plan, other.plan))
+        return RowSet(IntersectAll(self.plan, other.plan))
 
-    def __sub__(self, other: Rows) -> Rows:
+    def __sub__(self, other: RowSet) -> RowSet:
         if self.plan is None or other.plan is None:
             return self
-        return Rows(ExceptAll(self.plan, other.plan))
+        return RowSet(ExceptAll(self.plan, other.plan))
 
-    def semijoin(self, other: Rows, keys: tuple[str, ...]) -> Rows:
+    def semijoin(self, other: RowSet, keys: tuple[str, ...]) -> RowSet:
         """S ⋉ T on the columns `keys`, which both have; two NULLs are equal."""
         if self.plan is None or other.plan is None:
             return EMPTY
         beside = mark_columns(project(other.plan, keys))
-        return Rows(Join(self.plan, beside, same_keys(self.plan, beside, keys), "semi"))
+        return RowSet(Join(self.plan, beside, same_keys(self.plan, beside, keys), "semi"))
 
-    def under(self, columns: tuple[Column, ...]) -> Rows:
-        return EMPTY if self.plan is None else Rows(under(self.plan, columns))
+    def under(self, columns: tuple[Column, ...]) -> RowSet:
+        return EMPTY if self.plan is None else RowSet(under(self.plan, columns))
 
 
-EMPTY = Rows(None)
+EMPTY = RowSet(None)
 
 
 def union(left: Node, right: Node) -> Node:

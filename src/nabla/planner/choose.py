@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from nabla.algebra.notation.words import listed
 from nabla.calculus.stages import Staged
-from nabla.planner.delta_steps import maintenance, rebuilding
+from nabla.planner.delta_steps import maintenance_steps, rebuild_steps
 from nabla.planner.estimates import full_cost, incremental_cost
 from nabla.planner.facts import ViewFacts
 from nabla.planner.steps import Estimate, Mode, Plan, Size, Step
@@ -27,14 +27,14 @@ LARGE_CHANGE = 400_000
 """From so many changed rows on nothing is collected on the driver or broadcast."""
 LARGE_REPLACEMENT, LARGE_REPLACEMENT_BYTES = 1_000_000, 256 << 20
 """Changed rows, and bytes that they may take in the tables' files, up to which rows of a view are replaced by key on the
-driver. Half of the changed rows are old versions, which nobody looks at."""
+driver. Half of the changed rows are old versions, which are not read."""
 
 
 Derive = Callable[[Staged, frozenset[str], Mapping[str, int]], tuple[Step, ...]]
 """Makes the steps that maintain a view, from what changed and the sizes of its tables."""
 
 
-def choose(facts: ViewFacts, staged: Staged, mode: Mode, derive: Derive = maintenance) -> Plan:
+def choose(facts: ViewFacts, staged: Staged, mode: Mode, derive: Derive = maintenance_steps) -> Plan:
     """Maintain or recompute a view of which a source or the clock has moved."""
     moved = [s.name for s in facts.sources if s.moved]
     if facts.must_rebuild:
@@ -81,10 +81,10 @@ def _by_key_or_not(facts: ViewFacts, staged: Staged) -> Staged:
 
 
 def costs(facts: ViewFacts, staged: Staged) -> dict[str, Estimate]:
-    """What each way of refreshing would cost; maintaining only where something changed and there is a rule for it."""
+    """The cost of each way to refresh a view; of maintaining it only if something changed and there is a rule for it."""
     found = {}
     if facts.changed and not facts.obstacles and not facts.must_rebuild:
-        steps = maintenance(_by_key_or_not(facts, staged), facts.changed, facts.source_rows)
+        steps = maintenance_steps(_by_key_or_not(facts, staged), facts.changed, facts.source_rows)
         found["incremental"] = incremental_cost(facts, staged, steps)
     return found | {"full": full_cost(facts, staged)}
 
@@ -93,7 +93,7 @@ def _full(
     facts: ViewFacts, staged: Staged, reason: str, ours: Estimate | None = None, theirs: Estimate | None = None
 ) -> Plan:
     size = _size(facts, facts.rows + facts.all_rows)
-    return Plan(facts.name, "full", reason, rebuilding(staged), facts.changed, ours, theirs, size)
+    return Plan(facts.name, "full", reason, rebuild_steps(staged), facts.changed, ours, theirs, size)
 
 
 def _size(facts: ViewFacts, rows: int) -> Size:

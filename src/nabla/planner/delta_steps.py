@@ -12,14 +12,14 @@ from nabla.calculus.by_key import of_touched, touched_keys
 from nabla.calculus.delta import Derivation
 from nabla.calculus.stages import Levels, Stage, Staged
 from nabla.planner.steps import Build, Finish, Iterate, Produce, Recompute, Replace, Settle, Step, Touch
-from nabla.rewrite.join_order import NOTHING_KNOWN, Rows
+from nabla.rewrite.join_order import NOTHING_KNOWN, TableSizes
 from nabla.rewrite.passes import AFTER_DERIVATION, BEFORE_DERIVATION, Sizes, rewrite
 
 MOST_REMEMBERED = 64
 """Ways to maintain one view that are remembered."""
 
 
-def maintenance(staged: Staged, changed: frozenset[str], rows: Rows = NOTHING_KNOWN) -> tuple[Step, ...]:
+def maintenance_steps(staged: Staged, changed: frozenset[str], rows: TableSizes = NOTHING_KNOWN) -> tuple[Step, ...]:
     """Steps that compute the change of the view and of every stage's state from the changes of the tables `changed`.
 
     `rows` are the sizes of tables: they decide in which order they are joined, not what comes out.
@@ -37,7 +37,7 @@ def maintenance(staged: Staged, changed: frozenset[str], rows: Rows = NOTHING_KN
             steps += _stage_steps(stage, staged, frozenset(moved), rows, finish)
             moved.add(stage.table)
     if staged.merged is None and relations(staged.root) & moved:
-        change = _derived(staged, staged.root, frozenset(moved), rows)
+        change = _derive(staged, staged.root, frozenset(moved), rows)
         steps.append(Produce(_after_derivation(change, rows)))
     return tuple(steps)
 
@@ -49,17 +49,17 @@ class StepMemory:
     def __init__(self) -> None:
         self._steps: dict[tuple[object, ...], tuple[Step, ...]] = {}
 
-    def __call__(self, staged: Staged, changed: frozenset[str], rows: Rows = NOTHING_KNOWN) -> tuple[Step, ...]:
+    def __call__(self, staged: Staged, changed: frozenset[str], rows: TableSizes = NOTHING_KNOWN) -> tuple[Step, ...]:
         sizes = {table: 1 << count.bit_length() for table, count in rows.items()}
         key = (staged.key, changed, *sorted(sizes.items()))
         if key not in self._steps:
             if len(self._steps) >= MOST_REMEMBERED:
                 self._steps.clear()
-            self._steps[key] = maintenance(staged, changed, sizes)
+            self._steps[key] = maintenance_steps(staged, changed, sizes)
         return self._steps[key]
 
 
-def rebuilding(staged: Staged) -> tuple[Step, ...]:
+def rebuild_steps(staged: Staged) -> tuple[Step, ...]:
     """Steps that compute every state and the view whole."""
     everything = staged.building()
     builds: list[Step] = [_build(stage, everything) for stage in staged.stages]
@@ -73,7 +73,7 @@ def _build(stage: Stage, everything: Derivation) -> Step:
     return Build(stage, stage.initial(everything))
 
 
-def _levels(stage: Levels, staged: Staged, moved: frozenset[str], rows: Rows, finish: Finish | None) -> Iterate:
+def _levels(stage: Levels, staged: Staged, moved: frozenset[str], rows: TableSizes, finish: Finish | None) -> Iterate:
     """The change of a level, by what of it and of the tables changed."""
     start, step = stage.recursion.start, stage.recursion.step
     level = frozenset((stage.recursion.table,))
@@ -90,7 +90,9 @@ def _levels(stage: Levels, staged: Staged, moved: frozenset[str], rows: Rows, fi
     return Iterate(stage, change(start, moved), from_level, from_both, from_tables, finish=finish)
 
 
-def _stage_steps(stage: Stage, staged: Staged, moved: frozenset[str], rows: Rows, finish: Finish | None) -> list[Step]:
+def _stage_steps(
+    stage: Stage, staged: Staged, moved: frozenset[str], rows: TableSizes, finish: Finish | None
+) -> list[Step]:
     if isinstance(stage, Levels):
         return [_levels(stage, staged, moved, rows, finish)]
     derivation = staged.derivation(moved)
@@ -102,11 +104,11 @@ def _stage_steps(stage: Stage, staged: Staged, moved: frozenset[str], rows: Rows
     return [*steps, Settle(stage, query, if_lost, finish)]
 
 
-def _before_derivation(node: Node, changed: frozenset[str], rows: Rows) -> Node:
+def _before_derivation(node: Node, changed: frozenset[str], rows: TableSizes) -> Node:
     return rewrite(node, BEFORE_DERIVATION, Sizes(changed, rows))
 
 
-def _after_derivation(node: Node, rows: Rows) -> Node:
+def _after_derivation(node: Node, rows: TableSizes) -> Node:
     return rewrite(node, AFTER_DERIVATION, Sizes(rows=rows))
 
 
@@ -114,7 +116,7 @@ def _with_source(stage: Stage, source: Node) -> Stage:
     return replace(stage, node=stage.node.with_inputs(source))
 
 
-def _derived(staged: Staged, node: Node, moved: frozenset[str], rows: Rows) -> Node:
+def _derive(staged: Staged, node: Node, moved: frozenset[str], rows: TableSizes) -> Node:
     derivation: Derivation = staged.derivation(moved)
     change = derivation.d(_before_derivation(node, moved, rows))
     assert change is not None

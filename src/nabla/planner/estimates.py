@@ -1,5 +1,5 @@
-"""What maintaining and recomputing will take: from what the Delta log knows (rows of tables, changes and view) and from what
-the view's refreshes took before; never from an extra Spark job.
+"""Estimates of the time to maintain and to recompute a view, from the Delta log (rows of tables, changes and view) and from the
+times of earlier refreshes; never from an extra Spark job.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from nabla.planner.facts import Measured, ViewFacts
 from nabla.planner.steps import Estimate, Step
 
 QUERY_SECONDS = 0.25
-"""What a small Spark query costs before it reads anything."""
+"""The seconds that a small Spark query takes before it reads anything."""
 READ_ROWS_PER_SECOND = 8_000_000.0
 """How fast a table is read when the change is looked up in it."""
 WORK_ROWS_PER_SECOND = 1_500_000.0
@@ -32,7 +32,7 @@ ALIKE = 2.0
 
 def incremental_cost(facts: ViewFacts, staged: Staged, steps: tuple[Step, ...]) -> Estimate:
     rows = facts.source_rows
-    # What a step reads of one version of a table serves for the other, and for all its terms.
+    # A step reads a table once: the rows of one version serve for the other version and for all terms.
     tables = [{scan.table for scan in step.scans(as_a_rule=True) if scan.at is not At.DELTA} for step in steps]
     read = sum(rows.get(table, 0) for read_by_step in tables for table in read_by_step)
     queries = len(steps)
@@ -47,7 +47,7 @@ def incremental_cost(facts: ViewFacts, staged: Staged, steps: tuple[Step, ...]) 
 
 
 def _as_measured(past: Sequence[Measured], changed: int) -> tuple[float, bool]:
-    """What this view's refreshes took, moved to the size of this change, and whether there was one of about this size.
+    """The seconds that this view's refreshes took, moved to the size of this change, and whether there was one of this size.
 
     Of these the fastest of the last ones counts: whatever disturbs a measurement makes it slower. Otherwise it is the line
     between the next smaller and the next larger change. Beyond all of them costs grow as they did up to there, or by the
@@ -55,7 +55,7 @@ def _as_measured(past: Sequence[Measured], changed: int) -> tuple[float, bool]:
     """
     alike = _alike(past, changed)
     if alike:
-        return min(_moved(p, changed) for p in alike), True
+        return min(_move_to(p, changed) for p in alike), True
     smaller = max((p for p in past if p.changed_rows < changed), key=lambda p: p.changed_rows, default=None)
     larger = min((p for p in past if p.changed_rows > changed), key=lambda p: p.changed_rows, default=None)
     if smaller and larger:
@@ -64,7 +64,7 @@ def _as_measured(past: Sequence[Measured], changed: int) -> tuple[float, bool]:
     if smaller:
         return _grown(past, smaller.changed_rows, changed), False
     assert larger is not None
-    return _moved(larger, changed), False
+    return _move_to(larger, changed), False
 
 
 def _alike(past: Sequence[Measured], changed: int) -> list[Measured]:
@@ -78,7 +78,7 @@ def _doubtful(facts: ViewFacts, alike: Sequence[Measured]) -> bool:
     return since.count("full") >= DOUBTED_AFTER
 
 
-def _moved(p: Measured, changed: int) -> float:
+def _move_to(p: Measured, changed: int) -> float:
     return p.seconds + (changed - p.changed_rows) / CHANGE_ROWS_PER_SECOND
 
 
@@ -87,7 +87,7 @@ def _grown(past: Sequence[Measured], largest: int, changed: int) -> float:
     last = min(_alike(past, largest), key=lambda p: p.seconds)
     below = [p for p in past if p.changed_rows * ALIKE < last.changed_rows]
     if not below:
-        return _moved(last, changed)
+        return _move_to(last, changed)
     first = max(below, key=lambda p: p.changed_rows)
     times, sizes = last.seconds / max(first.seconds, FASTEST), last.changed_rows / first.changed_rows
     power = min(max(math.log(times) / math.log(sizes), 0.0), 1.0)
@@ -98,7 +98,7 @@ def full_cost(facts: ViewFacts, staged: Staged) -> Estimate:
     built = _as_built(facts, facts.measured("full"))
     if built is not None:
         return Estimate(max(built, FASTEST), f"as measured, {facts.all_rows} source rows", measured=True)
-    modelled = _modelled(facts, staged)
+    modelled = _model(facts, staged)
     because = f"{_queries(staged)} queries, {facts.all_rows} source rows"
     cold = _as_built(facts, [p for p in facts.past if p.mode == "full"])
     # The first of a process is slower than those that follow. Where maintaining is modelled too, the models are compared.
@@ -107,7 +107,7 @@ def full_cost(facts: ViewFacts, staged: Staged) -> Estimate:
     return Estimate(modelled, because)
 
 
-def _modelled(facts: ViewFacts, staged: Staged) -> float:
+def _model(facts: ViewFacts, staged: Staged) -> float:
     """Seconds of a full refresh that was never measured."""
     return _queries(staged) * QUERY_SECONDS + (facts.all_rows + facts.rows) / WORK_ROWS_PER_SECOND
 
@@ -117,12 +117,13 @@ def _queries(staged: Staged) -> int:
 
 
 def _speed(facts: ViewFacts, staged: Staged) -> float:
-    """What recomputing took over what the model says: with this view on this machine, maintaining is off by as much."""
+    """The measured time of recomputing divided by the modelled one. The model of maintaining is taken to be off by the same
+    factor, for this view on this machine."""
     built = _as_built(facts, facts.measured("full"))
-    return 1.0 if built is None else max(built, FASTEST) / _modelled(facts, staged)
+    return 1.0 if built is None else max(built, FASTEST) / _model(facts, staged)
 
 
 def _as_built(facts: ViewFacts, past: Sequence[Measured]) -> float | None:
-    """What the last ones took, moved to as many rows as there are now."""
+    """The time of the fastest of the last full refreshes, moved to as many rows as there are now."""
     taken = [p.seconds * max(1.0, facts.all_rows) / max(1.0, p.source_rows) for p in past[-LEARNT_FROM:]]
     return min(taken, default=None)

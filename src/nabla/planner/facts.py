@@ -1,4 +1,4 @@
-"""What the planner knows of a view and its sources when it chooses."""
+"""The facts about a view and its sources from which the planner chooses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SourceFacts:
 
     @property
     def changed_bytes(self) -> float:
-        """What the changed rows may take: as much as others."""
+        """The bytes that the changed rows may take: as many for each as for other rows."""
         return self.bytes * self.changed_rows / max(1, self.rows)
 
     @property
@@ -82,7 +82,7 @@ class ViewFacts:
 
     @property
     def changes(self) -> str:
-        """What changed, in words."""
+        """The changes, in words."""
         rows = self.changed_sources
         said = [f"{self.changed_rows} changed rows in {listed(rows)}"] if rows else []
         gone = [s.name for s in self.sources if s.past_is_gone]

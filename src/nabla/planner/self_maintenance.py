@@ -17,7 +17,7 @@ from nabla.algebra.expressions import Column
 from nabla.algebra.nodes import At, Filter, Join, Node, Project, Recursion, Scan
 from nabla.algebra.notation.tree import tree
 from nabla.calculus.stages import Staged
-from nabla.planner.delta_steps import maintenance
+from nabla.planner.delta_steps import maintenance_steps
 from nabla.planner.steps import Step
 
 Kind = Literal["projection", "semijoin", "whole"]
@@ -104,26 +104,26 @@ def assess(
 ) -> SelfMaintenance:
     """`columns` says how many columns each source has; `given` are the views of the set that it belongs to."""
     sources = columns.keys() - given
-    steps = maintenance(staged, frozenset(columns)) if not obstacle else ()
+    steps = maintenance_steps(staged, frozenset(columns)) if not obstacle else ()
     reads = _read(steps) & sources
     gently = _read(steps, as_a_rule=True) & sources  # unless a minimum or maximum was deleted
     states = tuple(f"{tree(stage.node).splitlines()[0]}: {stage.how.state}" for stage in staged.stages)
-    wanted = detached(view, plan, columns, given)[1] if reads or obstacle else ()
+    wanted = detach(view, plan, columns, given)[1] if reads or obstacle else ()
     return SelfMaintenance(view, tuple(sorted(reads)), states, wanted, obstacle, insertions=bool(reads) and not gently)
 
 
 def _read(steps: tuple[Step, ...], *, as_a_rule: bool = False) -> set[str]:
-    """What steps read as it is or was, and not just its change."""
+    """The relations of which steps read the old or new rows, and not just the change."""
     scans = (scan for step in steps for scan in step.scans(as_a_rule=as_a_rule))
     return {scan.table for scan in scans if scan.at is not At.DELTA}
 
 
-def detached(
+def detach(
     view: str, plan: Node, columns: Mapping[str, int], given: frozenset[str] = frozenset()
 ) -> tuple[Node, tuple[Auxiliary, ...]]:
     """The view over auxiliary views, and these."""
     work = _Detaching(view, columns, given | {n.table for n in plan.walk() if isinstance(n, Recursion)})
-    root = work.replaced(plan, ())
+    root = work.replace_sources(plan, ())
     return root, tuple(sorted(work.made, key=lambda a: ORDER.index(a.kind)))
 
 
@@ -134,16 +134,18 @@ class _Detaching:
         self.given = given
         self.made: list[Auxiliary] = []
 
-    def replaced(self, node: Node, partner: tuple[Join, ...]) -> Node:
+    def replace_sources(self, node: Node, partner: tuple[Join, ...]) -> Node:
         """`partner` is the join that reduces this operand, if one does."""
         scan = _chain(node)
         if scan is not None:
             return node if scan.table in self.given else self._auxiliary(node, scan, partner)
         if isinstance(node, Join):
-            left = self.replaced(node.left, _reduced(node.left, node.right, node, ("inner", "semi")))
-            right = self.replaced(node.right, _reduced(node.right, node.left, node, ("inner", "semi", "left", "anti")))
+            left = self.replace_sources(node.left, _reduce(node.left, node.right, node, ("inner", "semi")))
+            right = self.replace_sources(
+                node.right, _reduce(node.right, node.left, node, ("inner", "semi", "left", "anti"))
+            )
             return node.with_inputs(left, right)
-        return node.with_inputs(*(self.replaced(part, ()) for part in node.inputs)) if node.inputs else node
+        return node.with_inputs(*(self.replace_sources(part, ()) for part in node.inputs)) if node.inputs else node
 
     def _auxiliary(self, node: Node, scan: Scan, partner: tuple[Join, ...]) -> Scan:
         whole = isinstance(node, Scan) and len(node.fields) == self.columns[scan.table]
@@ -165,7 +167,7 @@ def _chain(node: Node) -> Scan | None:
     return node if isinstance(node, Scan) else None
 
 
-def _reduced(operand: Node, other: Node, join: Join, kinds: tuple[str, ...]) -> tuple[Join, ...]:
+def _reduce(operand: Node, other: Node, join: Join, kinds: tuple[str, ...]) -> tuple[Join, ...]:
     """The rows of an operand that have a partner in the other one, where that drops rows and the join never shows them."""
     filtered = any(isinstance(node, Filter) for node in other.walk())
     if join.kind not in kinds or not join.on or not filtered or _chain(other) is None:

@@ -18,7 +18,7 @@ Size = Literal["tiny", "small", "large"]
 
 
 class _Computing:
-    """A part of a refresh. Its queries are what it computes; what it reads follows from them."""
+    """A part of a refresh, which runs queries. The relations that it reads follow from them."""
 
     @property
     def queries(self) -> tuple[Node, ...]:
@@ -31,7 +31,7 @@ class _Computing:
         return self.queries
 
     def scans(self, *, as_a_rule: bool = False) -> Iterator[Scan]:
-        """What its queries read, or those that it runs as a rule."""
+        """The scans of all its queries, or of those that it runs as a rule."""
         queries = self.queries if as_a_rule else self.all_queries
         return (node for query in queries for node in query.walk() if isinstance(node, Scan))
 
@@ -120,8 +120,9 @@ class Iterate(_Computing):
     """Compute the change of a recursion's levels, or (`anew`) all of them, each from the one before; and the change of the
     view where it follows row by row (`finish`).
 
-    `start` is of the first level. What follows from a level that changed is `from_level`; `from_both` where the tables of
-    the step changed, too, and `from_tables` where only they did. Queries that nothing can come from are None."""
+    `start` computes the first level. `from_level` computes the change of a level from the change of the one before it;
+    `from_both` does so if the tables of the step changed, too, and `from_tables` if only they did. A query that cannot give
+    rows is None."""
 
     stage: Levels
     start: Node | None
@@ -143,7 +144,7 @@ class Iterate(_Computing):
 
 @dataclass(frozen=True)
 class Recompute(_Computing):
-    """Compute the view whole; what was there before is compared with it."""
+    """Compute the view whole; its old rows are then compared with the new ones."""
 
     query: Node
 

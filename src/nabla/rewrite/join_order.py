@@ -21,9 +21,9 @@ from nabla.algebra.names import is_touched
 from nabla.algebra.nodes import Aggregate, At, Constant, Filter, Join, Node, Project, Scan, UnionAll
 from nabla.algebra.traverse import relations, with_inputs
 
-Rows = Mapping[str, int]
+TableSizes = Mapping[str, int]
 """The rows of tables, as far as they are known."""
-NOTHING_KNOWN: Rows = MappingProxyType({})
+NOTHING_KNOWN: TableSizes = MappingProxyType({})
 _PASSING = 0.1
 """The share of rows that is taken to pass a filter."""
 
@@ -97,14 +97,14 @@ def _connected(operand: Node, joined: frozenset[str], conjuncts: Sequence[Expr])
     return any(e.left.columns and e.right.columns for e in found if e is not None)
 
 
-def _size(operand: Node, rows: Rows) -> float:
+def _size(operand: Node, rows: TableSizes) -> float:
     """How many rows an operand may have: those of its largest table, less what filters drop."""
     filters = sum(isinstance(node, Filter) for node in operand.walk())
     largest = max((rows.get(node.table, 0) for node in operand.walk() if isinstance(node, Scan)), default=0)
     return float(largest * _PASSING**filters)
 
 
-def _order(cluster: Cluster, first: Callable[[Node], bool], rows: Rows) -> Node:
+def _order(cluster: Cluster, first: Callable[[Node], bool], rows: TableSizes) -> Node:
     """A left-deep tree that starts with an operand that `first` accepts and prefers such operands throughout."""
     waiting = sorted(cluster.operands, key=lambda operand: not first(operand))
     conjuncts = list(cluster.conjuncts)
@@ -133,7 +133,7 @@ def _filtered(operand: Node, conjuncts: Sequence[Expr]) -> Node:
     return Filter(operand, ready) if ready else operand
 
 
-def _reorder(node: Node, first: Callable[[Node], bool], rows: Rows) -> Node:
+def _reorder(node: Node, first: Callable[[Node], bool], rows: TableSizes) -> Node:
     done: Memo[Node, Node] = Memo()
 
     def visit(node: Node) -> Node:
@@ -153,12 +153,12 @@ def _reorder(node: Node, first: Callable[[Node], bool], rows: Rows) -> Node:
     return visit(node)
 
 
-def join_outwards(node: Node, rows: Rows = NOTHING_KNOWN) -> Node:
+def join_outwards(node: Node, rows: TableSizes = NOTHING_KNOWN) -> Node:
     """After derivation: every cluster with a small operand starts from it."""
     return _reorder(node, is_small, rows)
 
 
-def join_changed_first(node: Node, changed: frozenset[str], rows: Rows = NOTHING_KNOWN) -> Node:
+def join_changed_first(node: Node, changed: frozenset[str], rows: TableSizes = NOTHING_KNOWN) -> Node:
     """Before derivation: operands that changed are joined first, so that their terms share all later look-ups."""
 
     def touches(operand: Node) -> bool:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from nabla.algebra.nodes import MalformedPlan, Node
-from nabla.rewrite.join_order import NOTHING_KNOWN, Rows, join_changed_first, join_outwards
+from nabla.rewrite.join_order import NOTHING_KNOWN, TableSizes, join_changed_first, join_outwards
 from nabla.rewrite.narrow_groups import NO_KEYS, IsKey, narrow_groups
 from nabla.rewrite.prune import prune
 
@@ -81,7 +81,7 @@ class Sizes:
     """Which relations changed, and how many rows tables have."""
 
     changed: frozenset[str] = frozenset()
-    rows: Rows = field(default_factory=lambda: NOTHING_KNOWN)
+    rows: TableSizes = field(default_factory=lambda: NOTHING_KNOWN)
 
 
 BEFORE_DERIVATION: tuple[Pass[Sizes], ...] = (

@@ -88,7 +88,8 @@ class Change:
     @property
     def schema_changed(self) -> bool:
         """Whether a column was added, dropped, renamed, moved or given another type."""
-        return not schemas.same_shape(self.old.schema_json, self.new.schema_json)
+        old, new = self.old.schema_json, self.new.schema_json
+        return old != new and not schemas.same_shape(old, new)
 
     @property
     def empty(self) -> bool:

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 from nabla.errors import NablaError
 from nabla.storage import locations
-from nabla.storage.locations import Place
+from nabla.storage.locations import Location
 
 SECTION = "nabla"
 """The key of a commit's metadata under which Nabla's own are kept."""
@@ -49,12 +49,12 @@ class Commit:
     captured: tuple[CaptureFile, ...] = ()
 
 
-def is_delta(folder: Place) -> bool:
+def is_delta(folder: Location) -> bool:
     """Whether there is a Delta log with at least one version."""
     return bool(_listed(folder))
 
 
-def latest_version(folder: Place, known: int = -1) -> int:
+def latest_version(folder: Location, known: int = -1) -> int:
     """The newest version. `known`, one that was the newest before, makes this cheap: two looks at the file system."""
     if known >= 0 and _exists(folder, known):
         while _exists(folder, known + 1):
@@ -66,7 +66,7 @@ def latest_version(folder: Place, known: int = -1) -> int:
     return max(version for version, _ in listed)
 
 
-def read_commit(folder: Place, version: int) -> Commit | None:
+def read_commit(folder: Location, version: int) -> Commit | None:
     """What the commit of a version says, or None where its file is gone (the log was cleaned up)."""
     try:
         path = _commit_path(folder, version)
@@ -96,7 +96,7 @@ def _captured(action: Mapping[str, Any]) -> CaptureFile:
     return CaptureFile(decoded(action["path"]), int(action.get("size", 0)), partition)
 
 
-def read_metadata(folder: Place, version: int) -> Mapping[str, Any]:
+def read_metadata(folder: Location, version: int) -> Mapping[str, Any]:
     """Nabla's section of a version's commit metadata; empty where there is none. Does not read the actions."""
     try:
         with locations.open_text(_commit_path(folder, version)) as lines:
@@ -110,12 +110,12 @@ def read_metadata(folder: Place, version: int) -> Mapping[str, Any]:
     return {}
 
 
-def commits(folder: Place, after: int, upto: int) -> Iterator[Commit | None]:
+def commits(folder: Location, after: int, upto: int) -> Iterator[Commit | None]:
     """The commits of the versions `after` < v <= `upto`, in order."""
     return (read_commit(folder, version) for version in range(after + 1, upto + 1))
 
 
-def was_cleaned(folder: Place, version: int) -> bool:
+def was_cleaned(folder: Location, version: int) -> bool:
     """Whether a version that cannot be loaded is missing because older parts of the log were deleted on purpose.
 
     That leaves a checkpoint and every commit after it; a hole in what is left is damage.
@@ -134,31 +134,31 @@ def decoded(path: str) -> str:
     return unquote(path.removeprefix("file://"))
 
 
-def not_delta(folder: Place) -> NablaError:
+def not_delta(folder: Location) -> NablaError:
     """The error for a folder that holds no Delta table."""
     return NablaError("NABLA_NOT_DELTA", "this is not a Delta table", place=str(folder), remedy="Check the path.")
 
 
-def no_version(folder: Place, version: int, latest: int) -> NablaError:
+def no_version(folder: Location, version: int, latest: int) -> NablaError:
     """The error for a version that never was."""
     remedy = f"The latest is {latest}."
     return NablaError("NABLA_NO_VERSION", f"there is no version {version}", place=str(folder), remedy=remedy)
 
 
-def corrupt(folder: Place, what: str) -> NablaError:
+def corrupt(folder: Location, what: str) -> NablaError:
     """The error for a table (or a lake) whose log or files are damaged."""
     return NablaError("NABLA_CORRUPT", f"damaged: {what}", place=str(folder), remedy="Restore it from a copy.")
 
 
-def _commit_path(folder: Place, version: int) -> str:
+def _commit_path(folder: Location, version: int) -> str:
     return f"{os.fspath(folder)}/_delta_log/{version:020d}.json"
 
 
-def _exists(folder: Place, version: int) -> bool:
+def _exists(folder: Location, version: int) -> bool:
     return locations.exists(_commit_path(folder, version))
 
 
-def _listed(folder: Place) -> list[tuple[int, str]]:
+def _listed(folder: Location) -> list[tuple[int, str]]:
     try:
         names = locations.names(os.path.join(folder, "_delta_log"))
     except (FileNotFoundError, NotADirectoryError):

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.types as types
 
 from nabla.storage import faults, locations, statistics
-from nabla.storage.locations import Place
+from nabla.storage.locations import Location
 from nabla.storage.statistics import Statistics, Value
 from nabla.storage.uncommitted import in_thread, note
 
@@ -75,7 +75,7 @@ class DataFile:
         return statistics.to_delta(self.rows, Statistics(self.minimum, self.maximum, self.nulls))
 
 
-def write(folder: Place, table: pa.Table, *, rows: int = TARGET_ROWS, below: str = "") -> tuple[DataFile, ...]:
+def write(folder: Location, table: pa.Table, *, rows: int = TARGET_ROWS, below: str = "") -> tuple[DataFile, ...]:
     """Write a table as Parquet files of at most `rows` rows under new names in `folder` (or its subfolder `below`).
 
     An empty table gives no file. The files belong to nothing until they are committed.
@@ -97,7 +97,7 @@ def target_rows(total: int) -> int:
     return min(max(total // _FILES, _FEWEST_ROWS), _MOST_ROWS)
 
 
-def describe(folder: Place, path: str) -> DataFile:
+def describe(folder: Location, path: str) -> DataFile:
     """What the footer of an existing Parquet file says; `path` is relative to `folder`."""
     whole = os.path.join(folder, path)
     footer = locations.parquet_footer(whole)
@@ -105,7 +105,7 @@ def describe(folder: Place, path: str) -> DataFile:
     return DataFile(path, footer.num_rows, locations.size(whole), known.minimum, known.maximum, known.nulls)
 
 
-def adopt(staging: Place, folder: Place, *, below: str = "") -> tuple[DataFile, ...]:
+def adopt(staging: Location, folder: Location, *, below: str = "") -> tuple[DataFile, ...]:
     """Move the Parquet files that Spark wrote into `staging` to `folder` (or its subfolder `below`).
 
     Files without rows stay behind. Both folders must be on one file system.
@@ -122,7 +122,7 @@ def adopt(staging: Place, folder: Place, *, below: str = "") -> tuple[DataFile, 
     return tuple(taken)
 
 
-def read_folder(staging: Place, columns: list[str] | None = None) -> pa.Table:
+def read_folder(staging: Location, columns: list[str] | None = None) -> pa.Table:
     """All rows of the Parquet files that Spark wrote into a folder."""
     return pa.concat_tables([locations.read_parquet(path, columns) for path in locations.parquet_files(staging)])
 
@@ -135,7 +135,7 @@ def _pieces(table: pa.Table, rows: int) -> Iterator[pa.Table]:
         yield table.slice(start, end - start)
 
 
-def _write_one(folder: Place, table: pa.Table, below: str) -> DataFile:
+def _write_one(folder: Location, table: pa.Table, below: str) -> DataFile:
     path = _new_name(folder, below)
     faults.point("files.write")
     # Dictionaries cost five times the writing, and pay for repeated texts only.
@@ -151,7 +151,7 @@ def _write_one(folder: Place, table: pa.Table, below: str) -> DataFile:
     return describe(folder, path)
 
 
-def _new_name(folder: Place, below: str) -> str:
+def _new_name(folder: Location, below: str) -> str:
     """The path of a new file, relative to its table's folder, noted as one that is not committed yet."""
     path = os.path.join(below, f"{uuid.uuid4().hex}.parquet")
     note(os.path.join(folder, path))

@@ -24,7 +24,7 @@ from nabla.errors import Conflict, NablaError
 from nabla.storage import deltalog, faults, files, locations, reading
 from nabla.storage.catalog import FORMAT, SCHEMA, Entry, LakeState, Part, Pending, from_table, to_table
 from nabla.storage.deltalog import corrupt, no_version
-from nabla.storage.locations import Place
+from nabla.storage.locations import Location
 from nabla.storage.pending_table import PreparedTable
 from nabla.storage.table import Snapshot, StoredTable
 from nabla.storage.uncommitted import note
@@ -51,7 +51,7 @@ class Record:
 class LakeLog:
     """The log of the lake in a folder. Safe to share between threads; other processes may use the same lake."""
 
-    def __init__(self, path: Place) -> None:
+    def __init__(self, path: Location) -> None:
         """Use `open` or `create`."""
         self.path = locations.named(path)
         self._log = StoredTable(os.path.join(self.path, LOG))
@@ -61,12 +61,12 @@ class LakeLog:
         self._tables: dict[str, StoredTable] = {}
 
     @staticmethod
-    def exists(path: Place) -> bool:
+    def exists(path: Location) -> bool:
         """Whether there is a lake, however damaged."""
         return deltalog.is_delta(os.path.join(path, LOG))
 
     @classmethod
-    def create(cls, path: Place) -> LakeLog:
+    def create(cls, path: Location) -> LakeLog:
         """Make an empty lake in a new or empty folder; open it where somebody else was faster."""
         log = cls(path)
         if not cls.exists(path):
@@ -83,7 +83,7 @@ class LakeLog:
         return cls.open(path)
 
     @classmethod
-    def open(cls, path: Place) -> LakeLog:
+    def open(cls, path: Location) -> LakeLog:
         """Open a lake and complete what a killed process left half done.
 
         NABLA_NOT_A_LAKE, NABLA_FORMAT (made by a newer Nabla) or NABLA_CORRUPT where that is not possible.

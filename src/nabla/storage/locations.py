@@ -23,16 +23,16 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _SAME = {"s3a": "s3", "s3n": "s3", "abfss": "abfs", "gcs": "gs"}
 """What Arrow calls the schemes of Hadoop."""
 
-Place = str | os.PathLike[str]
+Location = str | os.PathLike[str]
 
 
-def named(place: Place) -> str:
+def named(place: Location) -> str:
     """A folder by the name that it has everywhere: an absolute path, or the URL."""
     text = os.fspath(place)
     return text.rstrip("/") if is_url(text) else os.path.abspath(text)
 
 
-def is_url(place: Place) -> bool:
+def is_url(place: Location) -> bool:
     return _URL.match(os.fspath(place)) is not None
 
 
@@ -40,27 +40,27 @@ def is_absolute(place: str) -> bool:
     return is_url(place) or os.path.isabs(place)
 
 
-def exists(place: Place) -> bool:
+def exists(place: Location) -> bool:
     return _info(place).type != fs.FileType.NotFound if is_url(place) else os.path.exists(place)
 
 
-def is_file(place: Place) -> bool:
+def is_file(place: Location) -> bool:
     return _info(place).type == fs.FileType.File if is_url(place) else os.path.isfile(place)
 
 
-def is_folder(place: Place) -> bool:
+def is_folder(place: Location) -> bool:
     return _info(place).type == fs.FileType.Directory if is_url(place) else os.path.isdir(place)
 
 
-def is_link(place: Place) -> bool:
+def is_link(place: Location) -> bool:
     return not is_url(place) and os.path.islink(place)
 
 
-def size(place: Place) -> int:
+def size(place: Location) -> int:
     return int(_info(place).size or 0) if is_url(place) else os.path.getsize(place)
 
 
-def modified(place: Place) -> float:
+def modified(place: Location) -> float:
     """When, in seconds since 1970. A folder at a URL has no such time. FileNotFoundError where nothing is."""
     if not is_url(place):
         return os.lstat(place).st_mtime
@@ -70,7 +70,7 @@ def modified(place: Place) -> float:
     return info.mtime.timestamp() if info.mtime is not None else 0.0
 
 
-def names(folder: Place) -> list[str]:
+def names(folder: Location) -> list[str]:
     """What is in a folder. FileNotFoundError, or NotADirectoryError, where there is none."""
     if not is_url(folder):
         return os.listdir(folder)
@@ -78,7 +78,7 @@ def names(folder: Place) -> list[str]:
     return [info.base_name for info in system.get_file_info(fs.FileSelector(path))]
 
 
-def tree(folder: Place) -> Iterator[tuple[str, list[str], list[str]]]:
+def tree(folder: Location) -> Iterator[tuple[str, list[str], list[str]]]:
     """Every folder in a folder, with the names of folders and files in it, as `os.walk` has them."""
     if not is_url(folder):
         yield from os.walk(folder)
@@ -91,7 +91,7 @@ def tree(folder: Place) -> Iterator[tuple[str, list[str], list[str]]]:
         yield from tree(os.path.join(folder, name))
 
 
-def make_folder(place: Place) -> None:
+def make_folder(place: Location) -> None:
     if not is_url(place):
         os.makedirs(place, exist_ok=True)
     elif _is_of_this_machine(place):
@@ -99,7 +99,7 @@ def make_folder(place: Place) -> None:
         system.create_dir(path)
 
 
-def remove(place: Place) -> None:
+def remove(place: Location) -> None:
     """Delete a file. FileNotFoundError where the file system notices that there is none."""
     if is_url(place):
         system, path = _at(place)
@@ -108,7 +108,7 @@ def remove(place: Place) -> None:
         os.remove(place)
 
 
-def remove_folder(place: Place) -> None:
+def remove_folder(place: Location) -> None:
     """Delete a folder with all that is in it, as far as that can be done: what is left is a vacuum's."""
     if not is_url(place):
         shutil.rmtree(place, ignore_errors=True)
@@ -118,7 +118,7 @@ def remove_folder(place: Place) -> None:
         system.delete_dir(path)
 
 
-def move(source: Place, target: Place) -> None:
+def move(source: Location, target: Location) -> None:
     """Both are in one lake."""
     if is_url(source):
         system, path = _at(source)
@@ -127,7 +127,7 @@ def move(source: Place, target: Place) -> None:
         os.rename(source, target)
 
 
-def open_text(place: Place) -> TextIO:
+def open_text(place: Location) -> TextIO:
     """A text to read, line by line."""
     if not is_url(place):
         return open(place, encoding="utf-8")
@@ -135,18 +135,18 @@ def open_text(place: Place) -> TextIO:
     return io.TextIOWrapper(system.open_input_stream(path), encoding="utf-8")
 
 
-def parquet_file(place: Place) -> pq.ParquetFile:
+def parquet_file(place: Location) -> pq.ParquetFile:
     return pq.ParquetFile(*_parquet(place))
 
 
-def parquet_footer(place: Place) -> pq.FileMetaData:
+def parquet_footer(place: Location) -> pq.FileMetaData:
     if not is_url(place):
         return pq.read_metadata(place)
     system, path = _at(place)
     return pq.read_metadata(path, filesystem=system)
 
 
-def read_parquet(place: Place, columns: Sequence[str] | None = None) -> pa.Table:
+def read_parquet(place: Location, columns: Sequence[str] | None = None) -> pa.Table:
     wanted = None if columns is None else list(columns)
     if not is_url(place):
         return pq.read_table(place, columns=wanted, partitioning=None)
@@ -154,7 +154,7 @@ def read_parquet(place: Place, columns: Sequence[str] | None = None) -> pa.Table
     return pq.read_table(path, columns=wanted, partitioning=None, filesystem=system)
 
 
-def write_parquet(table: pa.Table, place: Place, **options: Any) -> None:
+def write_parquet(table: pa.Table, place: Location, **options: Any) -> None:
     if is_url(place):
         system, path = _at(place)
         pq.write_table(table, path, filesystem=system, **options)
@@ -162,29 +162,29 @@ def write_parquet(table: pa.Table, place: Place, **options: Any) -> None:
         pq.write_table(table, place, **options)
 
 
-def parquet_files(folder: Place) -> list[str]:
+def parquet_files(folder: Location) -> list[str]:
     """The paths of the Parquet files that Spark wrote into a folder, in order."""
     listed = names(folder) if is_folder(folder) else []
     return [os.path.join(folder, n) for n in sorted(listed) if n.endswith(".parquet") and not n.startswith(("_", "."))]
 
 
-def _parquet(place: Place) -> tuple[Any, ...]:
+def _parquet(place: Location) -> tuple[Any, ...]:
     if not is_url(place):
         return (place,)
     system, path = _at(place)
     return (system.open_input_file(path),)
 
 
-def _info(place: Place) -> fs.FileInfo:
+def _info(place: Location) -> fs.FileInfo:
     system, path = _at(place)
     return system.get_file_info(path)
 
 
-def _is_of_this_machine(place: Place) -> bool:
+def _is_of_this_machine(place: Location) -> bool:
     return os.fspath(place).startswith("file://")
 
 
-def _at(place: Place) -> tuple[fs.FileSystem, str]:
+def _at(place: Location) -> tuple[fs.FileSystem, str]:
     scheme, _, rest = os.fspath(place).partition("://")
     host, _, path = rest.partition("/")
     system, root = _filesystem(_SAME.get(scheme, scheme), host)

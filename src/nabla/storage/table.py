@@ -21,7 +21,7 @@ from nabla._cached import cached_property
 from nabla.errors import Conflict, NablaError
 from nabla.storage import deltalog, locations, schemas, statistics
 from nabla.storage.files import DataFile
-from nabla.storage.locations import Place
+from nabla.storage.locations import Location
 
 _CACHED = 8
 _TRUE = pa.scalar(True, pa.bool_())
@@ -77,7 +77,7 @@ class Snapshot:
 class StoredTable:
     """The Delta table in a folder, whoever writes it. Safe to share between threads."""
 
-    def __init__(self, folder: Place) -> None:
+    def __init__(self, folder: Location) -> None:
         """Looks at nothing yet. NABLA_PATH for a folder that cannot hold a table whatever is in it."""
         self.folder = locations.named(folder)
         if re.search("%[0-9A-Fa-f]{2}", self.folder):  # deltalake writes such a path, and then reads another one
@@ -91,7 +91,7 @@ class StoredTable:
     @classmethod
     def create(
         cls,
-        folder: Place,
+        folder: Location,
         schema_json: str,
         adds: Sequence[DataFile] = (),
         metadata: Mapping[str, Any] | None = None,

@@ -9,7 +9,7 @@ import pytest
 from datalog_programs import GRAPH, rules
 
 from nabla.calculus.recursion.fixpoint import Changed, Fixpoint, Round
-from nabla.calculus.recursion.memory import Rows
+from nabla.calculus.recursion.memory import MemoryRelation
 from nabla.dev.testing.maintained_programs import MaintainedProgram, SetChange
 from nabla.frontends.datalog.evaluate import evaluate_in_memory, evaluate_program, memory_of
 from nabla.frontends.datalog.naive import naive
@@ -40,7 +40,7 @@ def test_rounds_and_frontiers_are_recorded() -> None:
 def test_nothing_happens_when_nothing_changed() -> None:
     program = rules(GRAPH)
     memory = memory_of(program, {"edge": CHAIN})
-    changes: Changed[Rows] = Fixpoint(program.group("path"), memory).maintain(frozenset({"edge"}))
+    changes: Changed[MemoryRelation] = Fixpoint(program.group("path"), memory).maintain(frozenset({"edge"}))
     assert changes == Changed({}, {}, [])
 
 

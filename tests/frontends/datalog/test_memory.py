@@ -10,7 +10,7 @@ import pytest
 from nabla.algebra.expressions import Column, Expr, Named, equal
 from nabla.algebra.nodes import At, Distinct, Filter, Join, Node, Project, Scan, UnionAll
 from nabla.algebra.reference.interpreter import Database, evaluate
-from nabla.calculus.recursion.memory import Memory, Piece, Rows, TooManyRows
+from nabla.calculus.recursion.memory import Memory, MemoryRelation, Piece, TooManyRows
 
 R = Scan("r", At.NEW, (Column("a", "bigint"), Column("b", "bigint")), ("x", "y"))
 S = Scan("s", At.NEW, (Column("c", "bigint"), Column("d", "bigint")), ("y", "x"))
@@ -56,15 +56,15 @@ def test_joins_by_lookup_are_joins(query: Node) -> None:
             memory.before[name] = memory.after[name] = rows
         expected = evaluate(query, Database(memory.fields, memory.before, memory.after))
         assert memory.evaluate({"q": query}, {})["q"].bag == expected
-        made = {"s": Rows.of(("x", "y"), memory.after.pop("s"))}
+        made = {"s": MemoryRelation.of(("x", "y"), memory.after.pop("s"))}
         assert memory.evaluate({"q": query}, made)["q"].bag == expected
 
 
 def test_a_relation_that_grows_has_few_pieces_and_all_rows() -> None:
     memory = Memory({})
-    rows = Rows.of(("x",), Counter({(0,): 1}))
+    rows = MemoryRelation.of(("x",), Counter({(0,): 1}))
     for i in range(1, 1000):
-        rows = memory.extended(rows, Rows.of(("x",), Counter({(i,): 1})))
+        rows = memory.extended(rows, MemoryRelation.of(("x",), Counter({(i,): 1})))
         assert len(rows.pieces) < 12
     assert rows.set == {(i,) for i in range(1000)}
     assert len(rows) == 1000

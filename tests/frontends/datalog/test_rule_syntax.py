@@ -10,7 +10,7 @@ from nabla.frontends.datalog.terms import (
     Comparison,
     Constant,
     Operation,
-    Place,
+    Position,
     Variable,
     Wildcard,
 )
@@ -59,15 +59,15 @@ def test_alternatives_become_rules() -> None:
 
 def test_every_part_knows_its_place() -> None:
     (_, rule) = parse_rules('a(1).\n  p(X, sum(Y)) :- q(X, _),\n    Y = X + 2,\n    not r("a").')
-    assert rule.place == rule.head.place == Place(2, 3)
-    assert [a.place for a in rule.head.arguments] == [Place(2, 5), Place(2, 8)]
+    assert rule.place == rule.head.place == Position(2, 3)
+    assert [a.place for a in rule.head.arguments] == [Position(2, 5), Position(2, 8)]
     atom, comparison, negation = rule.body
-    assert (atom.place, comparison.place, negation.place) == (Place(2, 19), Place(3, 5), Place(4, 5))
+    assert (atom.place, comparison.place, negation.place) == (Position(2, 19), Position(3, 5), Position(4, 5))
     assert isinstance(atom, Atom)
     assert isinstance(atom.arguments[1], Wildcard)
     assert isinstance(comparison, Comparison)
     assert isinstance(comparison.right, Operation)
-    assert comparison.right.operands[1].place == Place(3, 13)
+    assert comparison.right.operands[1].place == Position(3, 13)
 
 
 def test_constants_have_the_types_that_spark_gives_them() -> None:

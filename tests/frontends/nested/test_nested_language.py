@@ -14,7 +14,7 @@ from nabla.errors import NablaError
 from nabla.frontends.nested import model
 from nabla.frontends.nested.explained import forms
 from nabla.frontends.nested.language import Nested
-from nabla.frontends.nested.meaning import Source, schema_of
+from nabla.frontends.nested.meaning import NestedSource, schema_of
 from nabla.frontends.nested.plans import to_plan
 from nabla.frontends.nested.schema import Schema
 from nabla.frontends.nested.updates import unnest_sql
@@ -24,7 +24,7 @@ STUD = Schema.of(
     "Tels ARRAY<STRUCT<Tel STRING>>"
 )
 TEACH = Schema.of("Name STRING, Subjs ARRAY<STRUCT<Year INT, sjName STRING, Lects ARRAY<STRUCT<Lect STRING>>>>")
-SOURCES = {"stud": Source(STUD), "teach": Source(TEACH), "rows": Source(STUD, pnf=False)}
+SOURCES = {"stud": NestedSource(STUD), "teach": NestedSource(TEACH), "rows": NestedSource(STUD, pnf=False)}
 GOOD = {"where": "Year = 1998", "Marks": {"where": "Mark >= 90", "is": "nonempty"}, "is": "nonempty"}
 
 stud = nabla.nested("stud")
@@ -69,7 +69,7 @@ def test_names_are_found_in_any_case() -> None:
     ],
 )
 def test_what_does_not_fit_is_refused_where_it_stands(view: Callable[[], Nested], code: str, what: str) -> None:
-    sources = {**SOURCES, "other": Source(Schema.of("Name INT"))}
+    sources = {**SOURCES, "other": NestedSource(Schema.of("Name INT"))}
     with pytest.raises(NablaError, match=what) as error:
         to_plan(view(), sources)
     assert error.value.code == code
@@ -99,7 +99,7 @@ def test_any_other_table_is_read_as_the_union_of_its_rows() -> None:
         [("Jack", [("A", 1, []), ("DB", 1, [("s", 2), ("t", 1)])], [("9",)]), (None, [], [])], STUD
     )
     assert found == Counter(map(tuple, model.structs(expected, STUD)))
-    flat = {"flat": Source(Schema.of("a INT"), pnf=False)}
+    flat = {"flat": NestedSource(Schema.of("a INT"), pnf=False)}
     assert isinstance(to_plan(nabla.nested("flat"), flat), Distinct)
 
 
@@ -110,7 +110,7 @@ def test_operands_may_have_their_attributes_in_another_order() -> None:
     rows = {"stud": Counter(map(tuple, model.structs(r, STUD))), "teach": Counter(map(tuple, model.structs(t, TEACH)))}
     plan = to_plan(stud.join("teach").project(Subjs=["Lects"]), SOURCES)
     assert evaluate(plan, database(rows)) == Counter({("Jack", (("DB", 1998, (("Ben",),)),)): 1})
-    swapped = {"stud": Source(STUD), "teach": Source(Schema(STUD.atoms, STUD.parts[::-1]))}
+    swapped = {"stud": NestedSource(STUD), "teach": NestedSource(Schema(STUD.atoms, STUD.parts[::-1]))}
     plan = to_plan(stud.union("teach"), swapped)
     assert [column.label for column in plan.columns] == ["Name", "Subjs", "Tels"]
 

@@ -65,14 +65,14 @@ class Piece:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class MemoryRelation:
     """A relation that was computed: the names of its columns, and its rows in pieces that have none in common."""
 
     fields: tuple[str, ...]
     pieces: tuple[Piece, ...]
 
     @classmethod
-    def of(cls, fields: Iterable[str], bag: Bag) -> Rows:
+    def of(cls, fields: Iterable[str], bag: Bag) -> MemoryRelation:
         return cls(tuple(fields), (Piece(bag),))
 
     @cached_property
@@ -93,14 +93,14 @@ class Rows:
         return sum(len(piece.bag) for piece in self.pieces)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Rows) and (self.fields, self.bag) == (other.fields, other.bag)
+        return isinstance(other, MemoryRelation) and (self.fields, self.bag) == (other.fields, other.bag)
 
 
 @dataclass(frozen=True)
 class _Overlaid(Database):
     """Tables, and over them the relations that the loop made."""
 
-    made: Mapping[str, Rows] = field(default_factory=dict)
+    made: Mapping[str, MemoryRelation] = field(default_factory=dict)
     stored: Callable[[str, At], Table] = field(kw_only=True)
 
     def table(self, name: str, at: At) -> Table:
@@ -130,21 +130,21 @@ class Memory:
             known = self._tables[name, at] = Piece(bag)
         return known
 
-    def evaluate(self, queries: Mapping[str, Node], made: Mapping[str, Rows]) -> dict[str, Rows]:
+    def evaluate(self, queries: Mapping[str, Node], made: Mapping[str, MemoryRelation]) -> dict[str, MemoryRelation]:
         fields = self.fields | {name: rows.fields for name, rows in made.items()}
         run = _IndexedRun(_Overlaid(fields, made=made, stored=self.table), self.most)
-        return {name: Rows.of((c.label for c in node.columns), run(node)) for name, node in queries.items()}
+        return {name: MemoryRelation.of((c.label for c in node.columns), run(node)) for name, node in queries.items()}
 
-    def size(self, relation: Rows) -> int:
+    def size(self, relation: MemoryRelation) -> int:
         return len(relation)
 
-    def extended(self, relation: Rows, more: Rows) -> Rows:
+    def extended(self, relation: MemoryRelation, more: MemoryRelation) -> MemoryRelation:
         """Pieces at least double from last to first, so that there are few of them and each row moves a few times."""
         pieces = [*relation.pieces, *more.pieces]
         while len(pieces) > 1 and 2 * len(pieces[-1].bag) > len(pieces[-2].bag):
             last, before = pieces.pop(), pieces.pop()
             pieces.append(Piece(Counter({**before.bag, **last.bag})))
-        return Rows(relation.fields, tuple(pieces))
+        return MemoryRelation(relation.fields, tuple(pieces))
 
 
 @dataclass(frozen=True)

@@ -70,10 +70,10 @@ def load(lake: Lake, data: Path) -> None:
 
 Kind = Literal["mixed", "insert", "delete", "parties"]
 """What happens: orders come and go with their lines, only come, only go; or customers, parts and suppliers are updated."""
-Place = Literal["scattered", "recent"]
+Spread = Literal["scattered", "recent"]
 
 
-def change(lake: Lake, share: float, number: int, kind: Kind, place: Place) -> str:
+def change(lake: Lake, share: float, number: int, kind: Kind, place: Spread) -> str:
     """One round of changes; says what it was."""
     if kind == "parties":
         update_parties(lake, share, number)
@@ -84,7 +84,7 @@ def change(lake: Lake, share: float, number: int, kind: Kind, place: Place) -> s
 
 
 def change_orders(
-    lake: Lake, share: float, number: int, kind: Kind = "mixed", place: Place = "scattered"
+    lake: Lake, share: float, number: int, kind: Kind = "mixed", place: Spread = "scattered"
 ) -> tuple[int, int]:
     """A round of changes in one transaction: a share of the orders goes with its lines, or new ones come, or half of each.
 
@@ -110,7 +110,7 @@ def change_orders(
     return _changed(lake, "orders"), _changed(lake, "lineitem")
 
 
-def _chosen(share: float, number: int, place: Place, low: int, high: int) -> tuple[str, str]:
+def _chosen(share: float, number: int, place: Spread, low: int, high: int) -> tuple[str, str]:
     """Conditions for the orders that go and for those that are copied: disjoint where there are enough of them."""
     if place == "recent":
         span = max(1, round((high - low) * share))

@@ -28,7 +28,7 @@ class Workload:
     rounds: int = 3
     modes: tuple[Mode, ...] = ("auto",)
     kinds: tuple[tpch.Kind, ...] = ("mixed",)
-    place: tpch.Place = "scattered"
+    place: tpch.Spread = "scattered"
     verify: bool = False
     builds: bool = False
     against: tuple[type[Peer], ...] = ()

@@ -163,12 +163,12 @@ def run(
 @contextmanager
 def _only_spark(lake: Lake) -> Iterator[None]:
     """Nothing is computed by the driver."""
-    most, lake.context.only_spark_rounds = driver_query.MOST_VALUES, True
-    driver_query.MOST_VALUES = -1
+    most, lake.context.only_spark_rounds = driver_query.MOST_COMPUTED, True
+    driver_query.MOST_COMPUTED = -1
     try:
         yield
     finally:
-        driver_query.MOST_VALUES = most
+        driver_query.MOST_COMPUTED = most
 
 
 class _Run:

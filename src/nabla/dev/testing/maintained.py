@@ -21,7 +21,7 @@ from nabla.calculus.by_key import TOUCHED
 from nabla.calculus.recursion.levels import LevelLoop, LevelQueries, Limits
 from nabla.calculus.stages import Stage, Staged, cut
 from nabla.dev.testing.random_plans import reading
-from nabla.planner.delta_steps import maintenance, rebuilding
+from nabla.planner.delta_steps import maintenance_steps, rebuild_steps
 from nabla.planner.steps import Build, Finish, Iterate, Produce, Recompute, Replace, Settle, Touch
 
 
@@ -60,7 +60,7 @@ def _log(state: Bag) -> Bag:
 def build(staged: Staged, database: Database) -> tuple[Bag, dict[str, Bag]]:
     """The view and its states from the new state of the tables."""
     stored, states = _stored(database, staged), {}
-    for step in rebuilding(staged):
+    for step in rebuild_steps(staged):
         if isinstance(step, Build):
             state = evaluate(step.query, stored)
             states[step.stage.table] = state
@@ -85,7 +85,7 @@ def maintain(
             stored.hidden[stage.state_table, at] = _log(states[stage.table])
         stored.hidden[stage.state_table, At.DELTA] = Counter()
     change: Bag = Counter()
-    for step in maintenance(staged, changed):
+    for step in maintenance_steps(staged, changed):
         match step:
             case Touch():
                 stored.fields[step.stage.touched_table] = stored_fields(step.query.columns)  # type: ignore[index]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from nabla.algebra.reference.evaluator import Row
 from nabla.algebra.reference.interpreter import Bag, Database, added, negated
 from nabla.calculus.recursion.fixpoint import Fixpoint, Round
-from nabla.calculus.recursion.memory import Rows
+from nabla.calculus.recursion.memory import MemoryRelation
 from nabla.calculus.stages import Staged, cut
 from nabla.dev.testing.maintained import build, maintain
 from nabla.frontends.datalog.delta_rules import SIGNS
@@ -101,14 +101,14 @@ def by_delta_rules(maintained: MaintainedProgram, predicate: str, changes: Mappi
 
     To be asked after `apply`, whose result tells the changes of predicates; those of tables are taken as sets."""
     rules, memory = maintained.delta_rules(predicate), maintained.memory
-    given: dict[str, Rows] = {}
+    given: dict[str, MemoryRelation] = {}
     for name in (*rules.inputs, predicate):
         fields = memory.fields[name]
         before, after = frozenset(memory.before[name]), frozenset(memory.after[name])
         change = changes.get(name, SetChange()) if name not in maintained.program.tables else None
         change = change or SetChange(after - before, before - after)
         for sign, rows in (("ᵒ", before), ("⁺", change.inserted), ("⁻", change.deleted)):
-            given[name + sign] = Rows.of(fields, Counter(rows))
+            given[name + sign] = MemoryRelation.of(fields, Counter(rows))
     made = propagate(rules, memory, given)
     come, went = ({*made[predicate + sign].bag} if predicate + sign in made else set() for sign in SIGNS)
     return SetChange(frozenset(come), frozenset(went))

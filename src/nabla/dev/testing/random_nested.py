@@ -17,7 +17,7 @@ from nabla.frontends.nested import equations, meaning, model, operators
 from nabla.frontends.nested.conditions import Selection, condition
 from nabla.frontends.nested.equations import Operator, Sign
 from nabla.frontends.nested.language import Nest, Nested, Shape, nest, nested
-from nabla.frontends.nested.meaning import Source
+from nabla.frontends.nested.meaning import NestedSource
 from nabla.frontends.nested.model import Relation
 from nabla.frontends.nested.plans import to_plan
 from nabla.frontends.nested.schema import Schema, joined
@@ -94,7 +94,7 @@ class Case:
     """Tables r and s over one schema, t over a joinable one, f with the flat form of r; their values before and after."""
 
     expression: Nested
-    sources: dict[str, Source]
+    sources: dict[str, NestedSource]
     before: dict[str, Relation]
     after: dict[str, Relation]
 
@@ -112,7 +112,7 @@ def rows(r: Relation, schema: Schema) -> Bag:
     return Counter(tuple(struct) for struct in model.structs(r, schema))
 
 
-def random_expression(rng: Random, sources: dict[str, Source], depth: int) -> Nested:
+def random_expression(rng: Random, sources: dict[str, NestedSource], depth: int) -> Nested:
     """Any operators whose operands fit."""
     schema = sources["r"].schema
     if depth == 0:
@@ -142,20 +142,20 @@ def _joinable(r: Schema, s: Schema) -> bool:
     return True
 
 
-def random_view(rng: Random, height: int = 3) -> tuple[Nested, dict[str, Source]]:
+def random_view(rng: Random, height: int = 3) -> tuple[Nested, dict[str, NestedSource]]:
     """An expression, and the tables that it may read."""
     sources = random_sources(rng, height)
     return random_expression(rng, sources, rng.randint(1, 3)), sources
 
 
-def random_sources(rng: Random, height: int = 3) -> dict[str, Source]:
+def random_sources(rng: Random, height: int = 3) -> dict[str, NestedSource]:
     schema = random_schema(rng, height)
     flat = Schema(tuple((name, kind) for _, name, kind in schema.all_atoms))
     schemas = {"r": schema, "s": schema, "t": random_partner(rng, schema), "f": flat}
-    return {name: Source(s) for name, s in schemas.items()}
+    return {name: NestedSource(s) for name, s in schemas.items()}
 
 
-def random_states(rng: Random, expression: Nested, sources: dict[str, Source]) -> Case:
+def random_states(rng: Random, expression: Nested, sources: dict[str, NestedSource]) -> Case:
     """Values of the tables, and an update ⊕ or ⊖ of some of them."""
     before: dict[str, Relation] = {}
     after: dict[str, Relation] = {}

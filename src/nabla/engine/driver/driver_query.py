@@ -1,9 +1,9 @@
 """Small questions answered by the driver: a few rows at hand, and nothing that Python could compute otherwise than Spark.
 
 Once a change has been looked up, most of a refresh's queries join some hundred rows with some hundred rows. Planning and
-scheduling such a query takes Spark a second; computing it takes no time at all. What is computed here is what the
-specification of the algebra says, restricted to types and functions that leave no room for interpretation; for anything
-else, and for more than a few rows, Spark is asked.
+scheduling such a query takes Spark a second; computing it takes no time at all. The interpreter of the algebra computes it
+here, if it has only types and functions for which Python and Spark agree. Spark answers all other queries, and those over
+more than a few rows.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from nabla.algebra.reference.hash_joins import HashRun
 from nabla.algebra.reference.interpreter import Bag, Database, bag_of
 from nabla.calculus.stages import COPY
 
-MOST_VALUES = 400_000
+MOST_COMPUTED = 400_000
 """Values that a query reads and computes of its relations before it joins them, about a microsecond each: from then on
 Spark's fixed costs are worth it."""
 MOST_PAIRS = 200_000
@@ -66,16 +66,16 @@ def answer(node: Node, held: Held, schema: pa.Schema) -> pa.Table | None:
         if rows is None:
             return None
         relations[scan] = rows
-    if _values(node, relations, Memo())[0] > MOST_VALUES:
+    if _values(node, relations, Memo())[0] > MOST_COMPUTED:
         return None
     try:
-        return _table(_LocalRun(relations)(node), node.signed, schema)
+        return _table(_DriverRun(relations)(node), node.signed, schema)
     except (_TooMuch, CannotEvaluate, SparkWouldFail, pa.ArrowInvalid):
         return None  # an error of the query is Spark's to report
 
 
 def _values(node: Node, relations: Mapping[Scan, pa.Table], seen: Memo[Node, int]) -> tuple[int, int]:
-    """How many values a query reads and computes, and of how many rows; what a join leaves is not known, and little. What
+    """How many values a query reads and computes, and of how many rows. The result of a join is taken to be small. A node that
     occurs in several places is computed once."""
     if node in seen:
         return 0, seen[node]
@@ -85,12 +85,12 @@ def _values(node: Node, relations: Mapping[Scan, pa.Table], seen: Memo[Node, int
     else:
         below = [_values(part, relations, seen) for part in node.inputs]
         values, rows = sum(v for v, _ in below), sum(r for _, r in below)
-    values += rows * _computed(node)
+    values += rows * _count_expressions(node)
     seen[node] = 0 if isinstance(node, Join | Aggregate) else rows
     return values, seen[node]
 
 
-def _computed(node: Node) -> int:
+def _count_expressions(node: Node) -> int:
     """Expressions that are evaluated for every row."""
     match node:
         case Filter():
@@ -102,7 +102,7 @@ def _computed(node: Node) -> int:
     return 0
 
 
-class _LocalRun(HashRun):
+class _DriverRun(HashRun):
     def __init__(self, relations: dict[Scan, pa.Table]) -> None:
         super().__init__(Database({}))
         self.relations = relations
@@ -162,7 +162,7 @@ def _exact_here(node: Node) -> bool:
         case Aggregate():
             layout = _layout(node.input.columns)
             return all(is_exact_aggregate(call, layout) for call in node.calls)
-        case Generate():  # of the generators over arrays only our own: how long others get, nobody knows
+        case Generate():  # generators other than ours may give any number of rows, so their size cannot be bounded here
             return node.output == (COPY,) or is_exact(node.generator.sql, _layout(node.input.columns))
         case TopK():
             return _all_exact([o.expr for o in node.order], node.columns)

@@ -31,7 +31,7 @@ def first_rows(stage: TopRows, touched: pa.Table) -> pa.Table | None:
             stored[at] = n
     there = [at for at, n in stored.items() if n > 0]
     if sum(stored.values()) >= stage.limit:
-        # Beyond the last stored place there are rows that nobody has seen.
+        # The rows after the last stored place are neither stored nor in the change.
         now = {at: max(n, 0) for at, n in now.items() if at <= max(there, default=-1)}
         if sum(now.values()) < stage.limit:
             return None

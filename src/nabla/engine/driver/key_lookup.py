@@ -37,8 +37,8 @@ from nabla.algebra.nodes import (
     Window,
 )
 from nabla.algebra.traverse import with_inputs
-from nabla.engine.driver.row_search import Matching
-from nabla.engine.driver.value_bounds import Held, Known
+from nabla.engine.driver.row_search import RowSearch
+from nabla.engine.driver.value_bounds import Held, ValueBounds
 from nabla.rewrite.drop_empty import drop_empty
 from nabla.storage import reading
 from nabla.storage.table import Snapshot
@@ -46,7 +46,7 @@ from nabla.storage.table import Snapshot
 SMALLEST, LARGEST = 2_000, 100_000_000
 """Rows of a table that is worth looking through on the driver. A smaller one is read whole; of a larger one that much may
 have to be looked through, where statistics tell that the values are nowhere else."""
-MOST_VALUES = 100_000
+MOST_LOOKED_UP = 100_000
 MUCH_SMALLER = 4
 """A table this many times smaller than another is looked up first: it may leave fewer values for the large one."""
 _NUMBERS = count()
@@ -54,7 +54,7 @@ _NUMBERS = count()
 
 @dataclass(frozen=True)
 class Stored:
-    """Where a scan reads: a version of a table, what its fields are called there, and rows to add, by these names."""
+    """The table that a scan reads: its version, the stored names of the fields, and rows to add, under these names."""
 
     snapshot: Snapshot
     fields: dict[str, str]
@@ -62,7 +62,7 @@ class Stored:
 
 
 Shown = Callable[[Scan, str, pa.Array], tuple[pa.Table, pa.Array]]
-"""What the change itself shows of the rows with given values in a stored column, and the values it does not settle."""
+"""Gives the rows with given values in a stored column that the change itself shows, and the values it does not settle."""
 
 
 @dataclass
@@ -75,27 +75,27 @@ class Lookup:
     found: dict[str, pa.Table] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._known = Known(self.rows)
-        self._matching = Matching()
+        self._bounds = ValueBounds(self.rows)
+        self._search = RowSearch()
         self._done: Memo[Node, Node] = Memo()
         self._driven: set[str] = set()
         self._narrowed: Memo[Node, Memo[pa.Array, dict[str, Node]]] = Memo()
 
     @property
     def looked_at(self) -> int:
-        return self._matching.looked_at
+        return self._search.looked_at
 
-    def reduced(self, node: Node) -> Node:
+    def reduce(self, node: Node) -> Node:
         """A cheap look-up in a small table first, then what is below, then what that made known."""
-        return self._done.once(node, self._reduced)
+        return self._done.once(node, self._reduce_once)
 
-    def _reduced(self, node: Node) -> Node:
+    def _reduce_once(self, node: Node) -> Node:
         if isinstance(node, Scan):
             return self._whole(node)
         before = self._join(node, first=True) if isinstance(node, Join) else node
-        below = with_inputs(before, [self.reduced(part) for part in before.inputs])
+        below = with_inputs(before, [self.reduce(part) for part in before.inputs])
         after = self._join(below) if isinstance(below, Join) else below
-        return drop_empty(after, self._known.empty)
+        return drop_empty(after, self._bounds.empty)
 
     def rows(self, scan: Scan) -> pa.Table | None:
         if scan.table in self.found:
@@ -138,8 +138,8 @@ class Lookup:
         return self._largest(one) == 0 if more is None else len(fewer) * MUCH_SMALLER <= len(more)
 
     def _values(self, node: Node, name: str) -> pa.Array | None:
-        values = self._known.values(node, name)
-        return None if values is None or len(values) > MOST_VALUES else values
+        values = self._bounds.values(node, name)
+        return None if values is None or len(values) > MOST_LOOKED_UP else values
 
     def _driving(self, node: Node, name: str) -> pa.Array | None:
         """Values that come from a change. Those of a table that is small anyway are not worth reading a large one for."""
@@ -164,10 +164,10 @@ class Lookup:
             return node
         known = self._narrowed.setdefault(node, Memo()).setdefault(values, {})
         if name not in known:
-            known[name] = self._narrowing(node, name, values)
+            known[name] = self._narrow_once(node, name, values)
         return known[name]
 
-    def _narrowing(self, node: Node, name: str, values: pa.Array) -> Node:
+    def _narrow_once(self, node: Node, name: str, values: pa.Array) -> Node:
         match node:
             case Scan():
                 return self._look_up(node, name, values)
@@ -225,7 +225,7 @@ class Lookup:
         shown, left = self.shown(scan, by_name[name], values)
         if len(left) * 2 > len(values):  # the same values, that what was read for one version serves for the other
             shown, left = shown.slice(0, 0), values
-        rows = self._matching.rows(stored.snapshot, by_name[name], left, columns, LARGEST)
+        rows = self._search.rows(stored.snapshot, by_name[name], left, columns, LARGEST)
         if rows is None:
             return scan
         pieces = [shown.select(columns).cast(rows.schema), rows]

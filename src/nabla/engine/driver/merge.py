@@ -1,8 +1,8 @@
 """Settling a change table on the driver: □V and the stored partial results of its groups, merged by Arrow in milliseconds.
 
 This is the second query of a change table (`ChangeTable.settled`) for the usual case: the touched groups fit on the driver
-and none of them lost its min or max. A view that is nothing but the stage is finished here, too. What Arrow cannot do
-exactly as Spark does is left to Spark.
+and none of them lost its min or max. A view that is nothing but the stage is finished here, too. Spark computes whatever
+Arrow would compute differently.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ def merge(stage: ChangeTable, touched: pa.Table, log: Snapshot) -> pa.Table | No
     keys = touched.select(range(width))
     partials = touched.select(range(width, width + len(stage.partials)))
     deleted = touched.select(range(width + len(stage.partials), touched.num_columns))
-    stored = _stored(log, keys, len(stage.partials))
+    stored = _read_stored(log, keys, len(stage.partials))
     place = _places(stored.select(range(width)), keys)
     old = stored.select(range(width, width + len(stage.partials))).take(place)
-    new = [_added(p, o, c, log) for p, o, c in zip(stage.partials, old.columns, partials.columns, strict=True)]
-    if _lost(stage, new, deleted):
+    new = [_add(p, o, c, log) for p, o, c in zip(stage.partials, old.columns, partials.columns, strict=True)]
+    if _loses_extreme(stage, new, deleted):
         return None
     names = stored_fields(stage.state)
     was = pc.is_valid(place)
     count = new[0]
     stays = pc.greater(count, pa.scalar(0, count.type)) if width else pa.repeat(pa.scalar(True), touched.num_rows)
-    gone = _signed([*keys.columns, *old.columns], names, -1, log).filter(was)
-    come = _signed([*keys.columns, *new], names, 1, log).filter(stays)
+    gone = _sign([*keys.columns, *old.columns], names, -1, log).filter(was)
+    come = _sign([*keys.columns, *new], names, 1, log).filter(stays)
     return bags.consolidate(pa.concat_tables([gone, come]))
 
 
@@ -71,11 +71,13 @@ def finish_on_driver(finish: Finish, change: pa.Table, schema: pa.Schema) -> pa.
         try:
             columns.append(column.cast(field.type))
         except pa.ArrowInvalid:
-            return None  # beyond the type: Spark says how
+            return None  # the value overflows its type; leave the error message to Spark
     return pa.table([*columns, change.column(N)], schema=schema.append(pa.field(N, pa.int64())))
 
 
-def _seen(function: Maintained, held: Mapping[str, pa.ChunkedArray]) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+def _count_and_total(
+    function: Maintained, held: Mapping[str, pa.ChunkedArray]
+) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
     count, total = (held[p.column.name] for p in function.partials)
     nothing = pc.equal(count, pa.scalar(0, pa.int64()))
     return pc.if_else(nothing, pa.scalar(None, count.type), count), pc.if_else(
@@ -84,11 +86,11 @@ def _seen(function: Maintained, held: Mapping[str, pa.ChunkedArray]) -> tuple[pa
 
 
 def _sum(function: Maintained, held: Mapping[str, pa.ChunkedArray]) -> pa.ChunkedArray:
-    return _seen(function, held)[1]
+    return _count_and_total(function, held)[1]
 
 
 def _avg(function: Maintained, held: Mapping[str, pa.ChunkedArray]) -> pa.ChunkedArray:
-    count, total = _seen(function, held)
+    count, total = _count_and_total(function, held)
     decimal = decimal_of(function.call.column.type)
     if decimal is None:
         return pc.divide(total.cast(pa.float64()), count.cast(pa.float64()))
@@ -120,7 +122,7 @@ def _mergeable(partial: Partial, log: Snapshot) -> bool:
     return not partial.column.type.startswith(("float", "double", "boolean", "binary"))
 
 
-def _stored(log: Snapshot, keys: pa.Table, partials: int) -> pa.Table:
+def _read_stored(log: Snapshot, keys: pa.Table, partials: int) -> pa.Table:
     """The current rows of the state for keys that may be among the given ones."""
     wanted = bags.counted(pa.table(keys.columns, names=list(stored_fields(keys.columns))))
     wanted = wanted.cast(pa.schema([*(log.schema.field(n) for n in wanted.column_names[:-1]), pa.field(N, pa.int64())]))
@@ -141,7 +143,7 @@ def _places(stored: pa.Table, keys: pa.Table) -> pa.Array:
     return place
 
 
-def _added(partial: Partial, old: pa.ChunkedArray, change: pa.ChunkedArray, log: Snapshot) -> pa.ChunkedArray:
+def _add(partial: Partial, old: pa.ChunkedArray, change: pa.ChunkedArray, log: Snapshot) -> pa.ChunkedArray:
     if not partial.cancels:
         choose: Callable[..., pa.ChunkedArray] = (
             pc.min_element_wise if partial.extreme == "min" else pc.max_element_wise
@@ -155,7 +157,7 @@ def _added(partial: Partial, old: pa.ChunkedArray, change: pa.ChunkedArray, log:
     return pc.add_checked(before, more)
 
 
-def _lost(stage: ChangeTable, new: list[pa.ChunkedArray], deleted: pa.Table) -> bool:
+def _loses_extreme(stage: ChangeTable, new: list[pa.ChunkedArray], deleted: pa.Table) -> bool:
     """Whether something at least as extreme as a new min or max was deleted."""
     columns = [n for p, n in zip(stage.partials, new, strict=True) if not p.cancels]
     for extreme, now, gone in zip(stage.extremes, columns, deleted.columns, strict=True):
@@ -166,6 +168,6 @@ def _lost(stage: ChangeTable, new: list[pa.ChunkedArray], deleted: pa.Table) -> 
     return False
 
 
-def _signed(columns: list[pa.ChunkedArray], names: tuple[str, ...], sign: int, log: Snapshot) -> pa.Table:
+def _sign(columns: list[pa.ChunkedArray], names: tuple[str, ...], sign: int, log: Snapshot) -> pa.Table:
     rows = pa.table([c.cast(log.schema.field(n).type) for c, n in zip(columns, names, strict=True)], names=list(names))
     return rows.append_column(pa.field(N, pa.int64()), pa.repeat(pa.scalar(sign, pa.int64()), rows.num_rows))

@@ -21,7 +21,7 @@ from nabla.algebra.nodes import At, Node
 from nabla.algebra.reference.evaluator import CannotEvaluate, Row, SparkWouldFail, Value
 from nabla.algebra.reference.interpreter import Bag, bag_of
 from nabla.calculus.recursion.memory import Key, Memory, Piece, Places, Table, TooManyRows, key_of
-from nabla.calculus.recursion.memory import Rows as Relation
+from nabla.calculus.recursion.memory import MemoryRelation as Relation
 from nabla.engine import types
 from nabla.engine.driver.driver_query import is_exact_query
 from nabla.engine.queries import Queries
@@ -89,7 +89,7 @@ class DriverRounds(Memory):
         except (TooManyRows, CannotEvaluate, SparkWouldFail, ValueError, OverflowError, pa.ArrowException) as error:
             raise Unsuited(str(error)) from error
 
-    def signed(self, inserted: Relation | None, deleted: Relation | None, schema: StructType) -> ComputedRows:
+    def sign(self, inserted: Relation | None, deleted: Relation | None, schema: StructType) -> ComputedRows:
         """A change of a view with that schema, with weights, from what came and what went."""
         rows = [(*row, 1) for row in inserted.bag] if inserted else []
         rows += [(*row, -1) for row in deleted.bag] if deleted else []

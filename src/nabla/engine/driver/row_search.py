@@ -25,7 +25,7 @@ READERS = 4
 
 @dataclass
 class _Part:
-    """What was found in one file: which rows match, and the columns read of them so far."""
+    """The rows of one file that match, and the columns of them that were read so far."""
 
     file: DataFile
     mask: pa.ChunkedArray | None
@@ -37,7 +37,7 @@ _Parts = dict[tuple[str, int, str], _Part]
 """By path, deletion vector and key column."""
 
 
-class Matching:
+class RowSearch:
     """Looks values up. Two versions of a table share most files: what was read for one is not read for the other."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What the driver knows of the rows of a query before it runs: supersets, in pieces.
+"""Supersets of the rows of a query, which the driver knows before the query runs.
 
 A piece is a table of some of the query's columns. Every row of the query has, in these columns, the values of some row of
 the piece. Pieces start at relations that are at hand, such as a change, lose the rows that a filter drops, and, where a
@@ -47,7 +47,7 @@ MOST_TESTED = 20_000
 _TESTED_TYPES = ("string", "date", "tinyint", "smallint", "int", "bigint", "decimal", "boolean")
 
 
-class Known:
+class ValueBounds:
     """Pieces of queries, each found once."""
 
     def __init__(self, held: Held) -> None:
@@ -73,9 +73,9 @@ class Known:
         return None
 
     def pieces(self, node: Node) -> Pieces:
-        return self._pieces.once(node, lambda node: tuple(p for p in self._found(node) if p.num_columns))
+        return self._pieces.once(node, lambda node: tuple(p for p in self._find(node) if p.num_columns))
 
-    def _found(self, node: Node) -> Pieces:
+    def _find(self, node: Node) -> Pieces:
         match node:
             case Scan():
                 rows = self.held(node)
@@ -83,9 +83,9 @@ class Known:
             case Constant(rows=()):
                 return (pa.table({c.name: pa.nulls(0) for c in node.output}),)
             case Filter():
-                return tuple(_passing(piece, node) for piece in self.pieces(node.input))
+                return tuple(_pass_filter(piece, node) for piece in self.pieces(node.input))
             case Project():
-                return tuple(_renamed(piece, node) for piece in self.pieces(node.input))
+                return tuple(_rename(piece, node) for piece in self.pieces(node.input))
             case Negate() | Consolidate() | Unweigh() | Weigh() | Distinct() | TopK() | Window() | Generate():
                 return self.pieces(node.inputs[0])
             case ExceptAll() | IntersectAll():
@@ -93,12 +93,12 @@ class Known:
             case Aggregate():
                 return tuple(piece.select(_present(piece, node.keys)) for piece in self.pieces(node.input))
             case UnionAll():
-                return tuple(self._united(node))
+                return tuple(self._unite(node))
             case Join():
-                return self._joined(node)
+                return self._join(node)
         return ()
 
-    def _united(self, node: UnionAll) -> Iterator[pa.Table]:
+    def _unite(self, node: UnionAll) -> Iterator[pa.Table]:
         """Column by column: pieces of different members have nothing else in common."""
         for place, column in enumerate(node.output):
             values = [self.values(member, member.columns[place].name) for member in node.members]
@@ -106,18 +106,18 @@ class Known:
             if len(known) == len(values) and len({v.type for v in known}) == 1:
                 yield pa.table({column.name: _unique(pa.chunked_array(known))})
 
-    def _joined(self, node: Join) -> Pieces:
+    def _join(self, node: Join) -> Pieces:
         left, right = self.pieces(node.left), self.pieces(node.right)
         match node.kind:
             case "inner":
                 for mine, other in exactly_equal_columns(node):
-                    left, right = self._met(left, mine, right, other), self._met(right, other, left, mine)
+                    left, right = self._meet(left, mine, right, other), self._meet(right, other, left, mine)
                 return left + right
             case "semi":
                 if self.empty(node.right):
                     return tuple(piece.slice(0, 0) for piece in left)
                 for mine, other in exactly_equal_columns(node):
-                    left = self._met(left, mine, right, other)
+                    left = self._meet(left, mine, right, other)
                 return left
             case "left" | "anti":
                 return left
@@ -125,24 +125,24 @@ class Known:
                 return right
         return ()
 
-    def _met(self, pieces: Pieces, mine: str, others: Pieces, other: str) -> Pieces:
+    def _meet(self, pieces: Pieces, mine: str, others: Pieces, other: str) -> Pieces:
         """The pieces less the rows that meet nothing, or a piece more: what is equal to something known is known."""
         wanted = self._distinct(others, other)
         if wanted is None:
             return pieces
         if not any(mine in piece.column_names for piece in pieces):
             return (*pieces, pa.table({mine: wanted}))
-        return tuple(_among(piece, mine, wanted) for piece in pieces)
+        return tuple(_keep_among(piece, mine, wanted) for piece in pieces)
 
 
-def _among(piece: pa.Table, name: str, wanted: pa.Array) -> pa.Table:
+def _keep_among(piece: pa.Table, name: str, wanted: pa.Array) -> pa.Table:
     if name not in piece.column_names or piece[name].type != wanted.type:
         return piece
     mask = pc.is_in(piece[name], value_set=wanted)
     return piece if pc.all(mask).as_py() else piece.filter(mask)
 
 
-def _renamed(piece: pa.Table, node: Project) -> pa.Table:
+def _rename(piece: pa.Table, node: Project) -> pa.Table:
     found = {o.column.name: piece[c] for o in node.outputs if (c := o.expr.column) in piece.column_names}
     return pa.table(found)
 
@@ -151,12 +151,12 @@ def _present(piece: pa.Table, names: tuple[str, ...]) -> list[str]:
     return [name for name in names if name in piece.column_names]
 
 
-def _passing(piece: pa.Table, node: Filter) -> pa.Table:
+def _pass_filter(piece: pa.Table, node: Filter) -> pa.Table:
     for conjunct in node.conjuncts:
         if len(conjunct.columns) == 1 and conjunct.columns <= set(piece.column_names):
             (name,) = conjunct.columns
             passing = _values_passing(conjunct, name, node.input.column(name).type, piece[name])
-            piece = piece if passing is None else _among(piece, name, passing)
+            piece = piece if passing is None else _keep_among(piece, name, passing)
     return piece
 
 

@@ -53,7 +53,7 @@ _BY_SIZE: dict[Size, dict[str, str]] = {
         "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
         "spark.sql.codegen.wholeStage": "true",
     },
-    # What is left after an exchange may be few megabytes and still much work: every core gets a share of it.
+    # A few megabytes after an exchange may still be much work: every core gets a share of it.
     "large": {
         "spark.sql.adaptive.enabled": "true",
         "spark.sql.adaptive.coalescePartitions.parallelismFirst": "true",
@@ -103,7 +103,8 @@ def plain(schema: StructType) -> bool:
 
 
 def _values(session: SparkSession, rows: pa.Table, schema: StructType) -> DataFrame:
-    """What `createDataFrame` comes to, which would make the session the active one: that is the user's to be."""
+    """The frame that `createDataFrame` would make. That function would also make this session the active one, in place of the
+    user's."""
     return session._create_from_arrow_table(rows, schema, "UTC", False, False, FEW_ROWS)
 
 
@@ -156,7 +157,7 @@ class Workspace:
             return self._names[key]
 
     def fit(self, frame: DataFrame) -> DataFrame:
-        """What a tiny query reads, as one partition: Spark needs no exchange to join and group such relations."""
+        """The frame, for a tiny query as one partition: Spark needs no exchange to join and group such relations."""
         return frame.coalesce(1) if self.size == "tiny" else frame
 
     def _forget(self) -> None:

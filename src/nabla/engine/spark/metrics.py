@@ -1,4 +1,4 @@
-"""What Spark did for a group of jobs, from its own status store: jobs, rows and bytes read, bytes written."""
+"""The work of Spark for a group of jobs, from its own status store: jobs, rows and bytes read, bytes written."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class Rounds:
         self.queries = queries
 
     def evaluate(self, queries: Mapping[str, Node], made: Mapping[str, Held]) -> dict[str, Held]:
-        found = {name: self._evaluated(node, made) for name, node in queries.items()}
+        found = {name: self._evaluate(node, made) for name, node in queries.items()}
         if not self.queries.plan.large and any(self.size(held) > LARGE_CHANGE for held in found.values()):
             self.queries.plan = replace(self.queries.plan, size="large")  # what follows stays in Spark
         return found
@@ -108,7 +108,7 @@ class Rounds:
             pieces[-2:] = [Piece(ComputedRows(relation.schema, table=pa.concat_tables(tables)))]
         return Held(next(_NUMBERS), relation.fields, tuple(pieces))
 
-    def signed(self, inserted: Held | None, deleted: Held | None, schema: StructType) -> ComputedRows:
+    def sign(self, inserted: Held | None, deleted: Held | None, schema: StructType) -> ComputedRows:
         """A change of a view with that schema, with weights, from what came and what went."""
         held = [(h, n) for h, n in ((inserted, 1), (deleted, -1)) if h is not None]
         tables = [(h.table, n) for h, n in held]
@@ -132,8 +132,8 @@ class Rounds:
             return ComputedRows(schema, table=types.conform(table, schema))
         return self.queries.write(relation.frame(self.queries.workspace), schema)
 
-    def _evaluated(self, node: Node, made: Mapping[str, Held]) -> Held:
-        rows = self._difference(node, made) or self.queries.rows(self._reading(node, made))
+    def _evaluate(self, node: Node, made: Mapping[str, Held]) -> Held:
+        rows = self._difference(node, made) or self.queries.rows(self._read_held(node, made))
         return Held(next(_NUMBERS), tuple(c.label for c in node.columns), (Piece(rows),))
 
     def _difference(self, node: Node, made: Mapping[str, Held]) -> ComputedRows | None:
@@ -149,7 +149,7 @@ class Rounds:
         remaining, _ = subtract(left, counted(right.rename_columns(left.column_names)))
         return ComputedRows(hidden_schema(node.columns), table=left.filter(remaining))
 
-    def _reading(self, node: Node, made: Mapping[str, Held]) -> Node:
+    def _read_held(self, node: Node, made: Mapping[str, Held]) -> Node:
         """The query over what is held: a name of a round's relation means another one in the next round."""
         return map_nodes(node, lambda part: self._scan(part, made) if isinstance(part, Scan) else part)
 
@@ -164,7 +164,7 @@ class Rounds:
 
 
 def _on_driver(side: Node, made: Mapping[str, Held]) -> pa.Table | None:
-    """What a scan reads, if that is all of a relation on the driver."""
+    """The relation that a scan reads, if the scan reads all of it and it is on the driver."""
     held = made.get(side.table) if isinstance(side, Scan) else None
     return held.table if held is not None and isinstance(side, Scan) and held.fields == side.fields else None
 
@@ -172,7 +172,7 @@ def _on_driver(side: Node, made: Mapping[str, Held]) -> pa.Table | None:
 class _Backend(Backend[Relation], Protocol[Relation]):
     """A backend whose relations can be stored."""
 
-    def signed(self, inserted: Relation | None, deleted: Relation | None, schema: StructType) -> ComputedRows: ...
+    def sign(self, inserted: Relation | None, deleted: Relation | None, schema: StructType) -> ComputedRows: ...
 
     def whole(self, relation: Relation, schema: StructType) -> ComputedRows: ...
 
@@ -201,7 +201,7 @@ def _run(
     else:
         changed = loop.maintain(queries.plan.changed)
         results = {
-            name: Change(backend.signed(changed.inserted.get(name), changed.deleted.get(name), schema))
+            name: Change(backend.sign(changed.inserted.get(name), changed.deleted.get(name), schema))
             for name, schema in schemas.items()
         }
     return {name: Computed(result, rounds=tuple(loop.rounds)) for name, result in results.items()}

@@ -66,7 +66,7 @@ def driver_memory(available: int | None = None) -> str:
 
 
 def settings(app_name: str, scratch: Path) -> dict[str, str]:
-    """What the embedded session runs with. Everything here has to be known before the JVM starts."""
+    """The settings of the embedded session. All of them have to be known before the JVM starts."""
     return {
         "spark.app.name": app_name,
         "spark.master": "local[*]",

@@ -17,7 +17,7 @@ from nabla.frontends.datalog.terms import (
     Atom,
     Comparison,
     Constant,
-    Place,
+    Position,
     Term,
     Variable,
     Wildcard,
@@ -69,7 +69,7 @@ class Clause:
     predicate: str
     arguments: tuple[Term, ...]
     body: tuple[Condition, ...] = ()
-    place: Place = field(default=NOWHERE, compare=False)
+    place: Position = field(default=NOWHERE, compare=False)
 
     @property
     def grouped(self) -> bool:
@@ -87,7 +87,7 @@ class Clause:
     def __str__(self) -> str:
         return f"{self.head} ⇐ {', '.join(map(str, self.body))}." if self.body else f"{self.head}."
 
-    def reads(self) -> Iterator[tuple[str, bool, Place]]:
+    def reads(self) -> Iterator[tuple[str, bool, Position]]:
         """The predicates that the body reads, and whether they must be complete before: negated or aggregated."""
         for condition in self.body:
             if isinstance(condition, Atom):

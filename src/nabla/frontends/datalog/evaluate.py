@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from nabla.algebra.reference.evaluator import Row
 from nabla.calculus.recursion.fixpoint import ROUNDS, Backend, Fixpoint, Relation, Round
-from nabla.calculus.recursion.memory import Memory, Rows
+from nabla.calculus.recursion.memory import Memory, MemoryRelation
 from nabla.frontends.datalog.program import Program
 
 
@@ -45,5 +45,5 @@ def evaluate_in_memory(
     program: Program, facts: Mapping[str, Iterable[Row]], bound: int = ROUNDS
 ) -> dict[str, frozenset[Row]]:
     """The rows of all derived predicates."""
-    made: dict[str, Rows] = evaluate_program(program, memory_of(program, facts), bound)
+    made: dict[str, MemoryRelation] = evaluate_program(program, memory_of(program, facts), bound)
     return {predicate: made[predicate].set for predicate in program.predicates}

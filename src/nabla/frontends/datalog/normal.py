@@ -19,7 +19,7 @@ from nabla.frontends.datalog.terms import (
     Comparison,
     Literal,
     Operation,
-    Place,
+    Position,
     Rule,
     Term,
     Variable,
@@ -85,7 +85,7 @@ class _RuleWork:
         self.extra: list[Condition] = []
         self.auxiliaries: list[Rule] = []
 
-    def fresh(self, place: Place) -> Variable:
+    def fresh(self, place: Position) -> Variable:
         name = next(n for i in count(1) if (n := f"V{i}") not in self.names)
         self.names.add(name)
         return Variable(name, place)
@@ -250,7 +250,7 @@ def _check_aggregates(clause: Clause) -> None:
     """An aggregate of a head stands alone or among the variables that the head groups by."""
     keys = {a for a in clause.arguments if not aggregates(a)}
 
-    def refuse(what: str, place: Place, remedy: str) -> NablaError:
+    def refuse(what: str, place: Position, remedy: str) -> NablaError:
         return NablaError("NABLA_RULES_AGGREGATE", what, place=str(place), remedy=remedy)
 
     def visit(term: Term) -> None:

@@ -16,7 +16,7 @@ from nabla.frontends.datalog.terms import (
     Comparison,
     Literal,
     Operation,
-    Place,
+    Position,
     Rule,
     Term,
     Variable,
@@ -39,7 +39,7 @@ class Names:
     def __init__(self, rules: Sequence[Rule], tables: Mapping[str, Sequence[str]]) -> None:
         self.tables = {name: tuple(columns) for name, columns in tables.items()}
         self.derived: dict[str, tuple[str, ...]] = {}
-        self.defined_at: dict[str, Place] = {}
+        self.defined_at: dict[str, Position] = {}
         for rule in rules:
             head = rule.head
             if head.predicate in self.tables:
@@ -53,7 +53,7 @@ class Names:
                 self.derived[head.predicate] = column_names(head)
                 self.defined_at[head.predicate] = head.place
 
-    def columns(self, predicate: str, place: Place = NOWHERE) -> tuple[str, ...]:
+    def columns(self, predicate: str, place: Position = NOWHERE) -> tuple[str, ...]:
         columns = self.derived.get(predicate, self.tables.get(predicate))
         if columns is None:
             raise NablaError(

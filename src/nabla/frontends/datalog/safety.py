@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from nabla.errors import NablaError
 from nabla.frontends.datalog.clauses import Clause, Condition, Define, Lookup
-from nabla.frontends.datalog.terms import Atom, Comparison, Place, Term, Variable, terms_of, variables_of
+from nabla.frontends.datalog.terms import Atom, Comparison, Position, Term, Variable, terms_of, variables_of
 
 
 def bound_by(body: Sequence[Condition]) -> set[str]:
@@ -63,6 +63,6 @@ def _shown(condition: Condition) -> str:
     return str(condition.term if isinstance(condition, Define) else condition)
 
 
-def unsafe(name: str, why: str, place: Place) -> NablaError:
+def unsafe(name: str, why: str, place: Position) -> NablaError:
     remedy = "Bind it with an atom that is not negated, or write _ for any value."
     return NablaError("NABLA_RULES_UNSAFE", f"{name} {why}", place=str(place), remedy=remedy if name != "_" else "")

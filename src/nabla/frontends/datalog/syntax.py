@@ -23,7 +23,7 @@ from nabla.frontends.datalog.terms import (
     Constant,
     Literal,
     Operation,
-    Place,
+    Position,
     Rule,
     Term,
     Variable,
@@ -85,10 +85,10 @@ def _syntax_error(text: str, error: UnexpectedInput) -> NablaError:
         expected = sorted({_SHOWN[t] for t in error.allowed if t in _SHOWN})
     else:
         found = "the end of the text"
-    place = Place(error.line, error.column)
+    place = Position(error.line, error.column)
     if error.line < 1 or (isinstance(error, UnexpectedToken) and error.token.type == "$END"):
         lines = text.split("\n")
-        place = Place(len(lines), len(lines[-1]) + 1)
+        place = Position(len(lines), len(lines[-1]) + 1)
     here = text.split("\n")[: place.line]
     remedy = "Strings are written in quotes and variables with a capital letter."
     if any("%" in line for line in here[-2:]):
@@ -102,10 +102,10 @@ def _tree(part: Part) -> Tree[Token]:
     return part
 
 
-def _place(part: Part) -> Place:
+def _place(part: Part) -> Position:
     if isinstance(part, Token):
-        return Place(part.line or 0, part.column or 0)
-    return Place(part.meta.line, part.meta.column)
+        return Position(part.line or 0, part.column or 0)
+    return Position(part.meta.line, part.meta.column)
 
 
 def _rules(tree: Tree[Token]) -> Iterator[Rule]:
@@ -176,13 +176,13 @@ def _term(part: Part) -> Term:
     return _application(part, place)
 
 
-def _misplaced(what: str, place: Place) -> NablaError:
+def _misplaced(what: str, place: Position) -> NablaError:
     return NablaError(
         "NABLA_RULES_SYNTAX", f"{what} stands where an expression is expected", place=str(place), remedy=""
     )
 
 
-def _application(tree: Tree[Token], place: Place) -> Apply:
+def _application(tree: Tree[Token], place: Position) -> Apply:
     function, *arguments = tree.children
     if len(arguments) == 1:
         (only,) = arguments
@@ -193,7 +193,7 @@ def _application(tree: Tree[Token], place: Place) -> Apply:
     return Apply(_name(function).lower(), tuple(map(_term, arguments)), False, place)
 
 
-def _aggregation(tree: Tree[Token], place: Place) -> Aggregation:
+def _aggregation(tree: Tree[Token], place: Position) -> Aggregation:
     first, *rest = tree.children
     body = _body(_tree(rest[-1]))
     if isinstance(first, Tree):
@@ -204,14 +204,14 @@ def _aggregation(tree: Tree[Token], place: Place) -> Aggregation:
     return Aggregation("avg" if function == "mean" else function, arguments, body, place)
 
 
-def _negative(term: Term, place: Place) -> Term:
+def _negative(term: Term, place: Position) -> Term:
     if isinstance(term, Constant) and term.type not in ("string", "boolean", "void"):
         sql = term.sql[1:] if term.sql.startswith("-") else f"-{term.sql}"
         return Constant(sql, term.type, sql, place)
     return Operation("-", (term,), place)
 
 
-def _constant(part: Part, place: Place) -> Constant:
+def _constant(part: Part, place: Position) -> Constant:
     assert isinstance(part, Token)
     text = str(part)
     match part.type:

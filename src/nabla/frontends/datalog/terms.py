@@ -11,7 +11,7 @@ from nabla.algebra.expressions import quote
 
 
 @dataclass(frozen=True)
-class Place:
+class Position:
     line: int = 0
     column: int = 0
 
@@ -19,7 +19,7 @@ class Place:
         return f"line {self.line}, column {self.column}" if self.line else ""
 
 
-NOWHERE = Place()
+NOWHERE = Position()
 CAST_FUNCTIONS = frozenset(
     ("tinyint", "smallint", "int", "bigint", "float", "double", "string", "boolean", "date", "timestamp")
 )
@@ -28,7 +28,7 @@ CAST_FUNCTIONS = frozenset(
 @dataclass(frozen=True)
 class Variable:
     name: str
-    place: Place = field(default=NOWHERE, compare=False)
+    place: Position = field(default=NOWHERE, compare=False)
 
     def __str__(self) -> str:
         return self.name
@@ -36,7 +36,7 @@ class Variable:
 
 @dataclass(frozen=True)
 class Wildcard:
-    place: Place = field(default=NOWHERE, compare=False)
+    place: Position = field(default=NOWHERE, compare=False)
 
     def __str__(self) -> str:
         return "_"
@@ -49,7 +49,7 @@ class Constant:
     sql: str
     type: str
     shown: str
-    place: Place = field(default=NOWHERE, compare=False)
+    place: Position = field(default=NOWHERE, compare=False)
 
     def __str__(self) -> str:
         return self.shown
@@ -62,7 +62,7 @@ class Apply:
     function: str
     arguments: tuple[Term, ...]
     distinct: bool = False
-    place: Place = field(default=NOWHERE, compare=False)
+    place: Position = field(default=NOWHERE, compare=False)
 
     def __str__(self) -> str:
         inside = ", ".join(map(str, self.arguments)) or "*" * (self.function == "count")
@@ -75,7 +75,7 @@ class Operation:
 
     operator: str
     operands: tuple[Term, ...]
-    place: Place = field(default=NOWHERE, compare=False)
+    place: Position = field(default=NOWHERE, compare=False)
 
     def __str__(self) -> str:
         def shown(term: Term) -> str:
@@ -93,7 +93,7 @@ class Aggregation:
     function: str
     arguments: tuple[Term, ...]
     body: tuple[Literal, ...]
-    place: Place = field(default=NOWHERE, compare=False)
+    place: Position = field(default=NOWHERE, compare=False)
 
     def __str__(self) -> str:
         inside = ", ".join(map(str, self.arguments))
@@ -112,7 +112,7 @@ class Atom:
     arguments: tuple[Term, ...]
     negated: bool = False
     names: tuple[str | None, ...] = ()
-    place: Place = field(default=NOWHERE, compare=False)
+    place: Position = field(default=NOWHERE, compare=False)
 
     def __str__(self) -> str:
         names = self.names or (None,) * len(self.arguments)
@@ -125,7 +125,7 @@ class Comparison:
     operator: str
     left: Term
     right: Term
-    place: Place = field(default=NOWHERE, compare=False)
+    place: Position = field(default=NOWHERE, compare=False)
 
     def __str__(self) -> str:
         return f"{self.left} {'!=' if self.operator == '<>' else self.operator} {self.right}"
@@ -138,7 +138,7 @@ Literal: TypeAlias = Atom | Comparison
 class Rule:
     head: Atom
     body: tuple[Literal, ...] = ()
-    place: Place = field(default=NOWHERE, compare=False)
+    place: Position = field(default=NOWHERE, compare=False)
 
     def __str__(self) -> str:
         return f"{self.head} ⇐ {', '.join(map(str, self.body))}." if self.body else f"{self.head}."

@@ -19,7 +19,7 @@ from nabla.frontends.datalog.terms import (
     Comparison,
     Constant,
     Operation,
-    Place,
+    Position,
     Term,
     Variable,
     sql_of,
@@ -70,7 +70,7 @@ class Typing:
         self.labels = dict(labels)
         self.types: dict[str, list[str | None]] = {p: [None] * len(names) for p, names in labels.items()}
         self.nullable: dict[str, list[bool]] = {p: [False] * len(names) for p, names in labels.items()}
-        self._set_by: dict[tuple[str, int], Place] = {}
+        self._set_by: dict[tuple[str, int], Position] = {}
         for table, columns in tables.items():
             self.types[table] = [normal_type(c.type) for c in columns]
             self.nullable[table] = [c.nullable for c in columns]
@@ -163,7 +163,7 @@ class Typing:
                 types[i], changed = common, True
         return changed
 
-    def _clash(self, clause: Clause, i: int, kind: str, place: Place) -> NablaError:
+    def _clash(self, clause: Clause, i: int, kind: str, place: Position) -> NablaError:
         first, column = self._set_by[clause.predicate, i], self.labels[clause.predicate][i]
         return NablaError(
             "NABLA_RULES_TYPE",
@@ -251,7 +251,7 @@ def _nullable(term: Term, known: Mapping[str, tuple[str | None, bool]]) -> bool:
     return True
 
 
-def _incomparable(what: str, left: str, right: str, place: Place) -> NablaError:
+def _incomparable(what: str, left: str, right: str, place: Position) -> NablaError:
     return NablaError(
         "NABLA_RULES_TYPE",
         f"{what} compares {left} with {right}",

@@ -15,7 +15,7 @@ from nabla.frontends.nested.schema import Schema, is_prime, joined, level, resol
 
 
 @dataclass(frozen=True)
-class Source:
+class NestedSource:
     """A table or view that expressions read. `pnf` says that it is a nested relation, with arrays sorted at every level,
     and not any rows with such a schema."""
 
@@ -23,10 +23,10 @@ class Source:
     pnf: bool = True
 
 
-Sources = Mapping[str, Source]
+Sources = Mapping[str, NestedSource]
 
 
-def source_of(name: str, sources: Sources) -> tuple[str, Source]:
+def source_of(name: str, sources: Sources) -> tuple[str, NestedSource]:
     """The table that a name means, in any case, and its own name."""
     for known, source in sources.items():
         if known.casefold() == name.casefold():

@@ -11,7 +11,7 @@ from nabla.algebra.names import inner_table
 from nabla.algebra.nodes import Join, Node, Project
 from nabla.frontends.nested.equations import UPDATES, Sign
 from nabla.frontends.nested.language import nested
-from nabla.frontends.nested.meaning import Source
+from nabla.frontends.nested.meaning import NestedSource
 from nabla.frontends.nested.model import Relation, inside
 from nabla.frontends.nested.plans import Planned, Planner
 from nabla.frontends.nested.schema import Schema
@@ -32,7 +32,7 @@ def change(r: Relation, d: Relation, sign: Sign) -> tuple[Relation, Relation]:
 
 def updated_plan(schema: Schema, update: Schema, sign: Sign) -> Node:
     """The new rows as algebra, for canonical r and δ: [r]∈K ± η(δ), with the table's attributes as columns."""
-    planner = Planner({CHANGE: Source(update)})
+    planner = Planner({CHANGE: NestedSource(update)})
     d = planner.expanded(planner.plan(nested(CHANGE)), schema)
     r = planner.scan(TABLE, schema)
     keys = planner.expanded(planner.plan(nested(CHANGE).project()), Schema(schema.atoms))

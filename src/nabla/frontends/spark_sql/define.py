@@ -21,7 +21,7 @@ from nabla.errors import NablaError
 from nabla.frontends.spark_sql import tree
 from nabla.frontends.spark_sql.expressions import Unsupported
 from nabla.frontends.spark_sql.failures import quiet, translated, unknown_table
-from nabla.frontends.spark_sql.jvm import Query, Source
+from nabla.frontends.spark_sql.jvm import Query, ReadRelation
 from nabla.frontends.spark_sql.operators import OPERATORS
 from nabla.frontends.spark_sql.python_udfs import PythonFunction
 from nabla.frontends.spark_sql.scope import Names
@@ -120,7 +120,7 @@ def _refuse_duplicates(columns: list[tree.Expression]) -> None:
         )
 
 
-def _tables_read(sources: list[Source], tables: Collection[str]) -> tuple[str, ...]:
+def _tables_read(sources: list[ReadRelation], tables: Collection[str]) -> tuple[str, ...]:
     names = {t.lower(): t for t in tables}
     read = []
     for source in sources:

@@ -56,7 +56,7 @@ _SHAPE = (
 
 
 @dataclass(frozen=True)
-class Source:
+class ReadRelation:
     """What a plan reads: a table of the lake, or else something under a name or none."""
 
     table: str | None
@@ -147,9 +147,9 @@ class Query:
         return self._catalyst.reader(self.session)
 
     @cached_property
-    def sources(self) -> list[Source]:
+    def sources(self) -> list[ReadRelation]:
         found = json.loads(self._reader.sources(self.plan, self._catalyst.names(self.tables)))
-        return [Source(*source) for source in found]
+        return [ReadRelation(*source) for source in found]
 
     @cached_property
     def columns(self) -> list[tree.Expression]:

@@ -38,8 +38,10 @@ def _declared_keys(entry: Entry) -> frozenset[str]:
     """The stored columns of a table of the lake that are declared to be keys or foreign keys: joins will look them up."""
     if entry.kind != "table":
         return frozenset()
-    names = StructType.fromJson(json.loads(entry.definition["schema"])).names
     declared = {*(entry.definition["key"] or ())[:1], *(entry.definition["foreign_keys"] or {})}
+    if not declared:
+        return frozenset()
+    names = StructType.fromJson(json.loads(entry.definition["schema"])).names
     return frozenset(stored for name, stored in zip(names, safe(names), strict=True) if name in declared)
 
 

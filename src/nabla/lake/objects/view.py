@@ -138,7 +138,7 @@ class View:
     def schema(self) -> StructType:
         """The stored schema of the view's table."""
         raw = [StructField(n, types.type_of(c.type)) for n, c in zip(self.stored, self.plan.columns, strict=True)]
-        return types.stored(StructType(raw), self.stored)
+        return types.to_stored(StructType(raw), self.stored)
 
     @cached_property
     def sources(self) -> tuple[str, ...]:

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
 
-from nabla.algebra.clock import Instant, Moments
+from nabla.algebra.clock import Moments
 from nabla.engine.apply import Whole, write_files
 from nabla.engine.feed import feed_schema
 from nabla.engine.queries import Queries
-from nabla.engine.relations import Relations, Source
+from nabla.engine.relations import Relations
 from nabla.engine.rows import ComputedRows
 from nabla.engine.run import run
 from nabla.engine.spark.frames import Sessions, Workspaces
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.sources import current_source
 from nabla.lake.objects.view import View, task_of
+from nabla.lake.refresh.facts import LOST, clock_record, view_record
 from nabla.lake.reports import ViewReport
 from nabla.planner.choose import choose
 from nabla.planner.facts import SourceFacts, ViewFacts
@@ -26,11 +26,6 @@ from nabla.storage import faults
 from nabla.storage.catalog import Entry, LakeState, Part
 from nabla.storage.table import StoredTable
 from nabla.storage.uncommitted import in_thread
-
-LOST = -1
-"""The version of a source that was built again: whoever reads it must be recomputed."""
-REMEMBERED = 16
-"""How many past refreshes of a view the planner learns from."""
 
 
 def build(context: LakeContext, views: Mapping[str, View], state: LakeState) -> dict[str, tuple[Entry, ViewReport]]:
@@ -85,32 +80,3 @@ def _new_part(context: LakeContext, name: str, rows: ComputedRows) -> Part:
     folder = context.log.folder(path)
     StoredTable.create(folder, rows.schema.json(), write_files(folder, rows))
     return Part(path, 0)
-
-
-def view_record(
-    facts: Mapping[str, Any], report: ViewReport, rows: int, sources: Mapping[str, Source], cold: bool
-) -> dict[str, Any]:
-    """What the lake remembers of a view's refreshes."""
-    measured = {
-        "mode": report.mode,
-        "seconds": report.seconds,
-        "changed_rows": sum(s.changed_rows for s in sources.values()) if report.mode != "full" else 0,
-        "source_rows": sum(s.after.rows for s in sources.values()),
-        "cold": cold,
-        "changed": sorted(name for name, s in sources.items() if s.changed_rows) if report.mode != "full" else [],
-    }
-    past = _latest([*facts.get("past", ()), measured])
-    return {"sources": report.sources, "rows": rows, "last": report.brief(), "past": past, "refreshed": time.time()}
-
-
-def _latest(past: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The last full refreshes and the last others, in the order in which they were made."""
-    places: dict[bool, list[int]] = {True: [], False: []}
-    for place, one in enumerate(past):
-        places[one["mode"] == "full"].append(place)
-    return [past[place] for place in sorted(places[True][-REMEMBERED:] + places[False][-REMEMBERED:])]
-
-
-def clock_record(view: View, now: Instant) -> dict[str, Any]:
-    """The moment that a view reflects, if it reads the clock."""
-    return {"clock": now.to_json()} if view.clock else {}

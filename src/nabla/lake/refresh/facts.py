@@ -5,8 +5,10 @@ The decision whether there is anything to do for a view is made here, by `has_mo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from nabla._cached import cached_property
 from nabla.algebra.clock import EPOCH, Instant, Moments, stored_instant
@@ -15,13 +17,18 @@ from nabla.errors import NablaError
 from nabla.lake.objects.graph import moves_at_once
 from nabla.lake.objects.sources import current_version, make_source
 from nabla.lake.objects.view import View, load_view
-from nabla.lake.refresh.build import LOST
+from nabla.lake.reports import ViewReport
 from nabla.planner.choose import choose
 from nabla.planner.facts import Measured, SourceFacts, ViewFacts
 from nabla.planner.steps import Mode, Plan
 from nabla.storage.catalog import Entry, LakeState
 from nabla.storage.lakelog import LakeLog
 from nabla.storage.table import Snapshot
+
+LOST = -1
+"""The version of a source that was built again: whoever reads it must be recomputed."""
+REMEMBERED = 16
+"""How many past refreshes of a view the planner learns from."""
 
 Now = Callable[[str], Instant]
 """The present moment in a time zone."""
@@ -174,3 +181,32 @@ def _other_layout(view: View) -> NablaError:
         place=f'view "{view.name}"',
         remedy="Create the view again with rebuild=True.",
     )
+
+
+def view_record(
+    facts: Mapping[str, Any], report: ViewReport, rows: int, sources: Mapping[str, Source], cold: bool
+) -> dict[str, Any]:
+    """The facts that the lake stores with a view after a refresh, the measurement of that refresh among them."""
+    measured = {
+        "mode": report.mode,
+        "seconds": report.seconds,
+        "changed_rows": sum(s.changed_rows for s in sources.values()) if report.mode != "full" else 0,
+        "source_rows": sum(s.after.rows for s in sources.values()),
+        "cold": cold,
+        "changed": sorted(name for name, s in sources.items() if s.changed_rows) if report.mode != "full" else [],
+    }
+    past = _latest([*facts.get("past", ()), measured])
+    return {"sources": report.sources, "rows": rows, "last": report.brief(), "past": past, "refreshed": time.time()}
+
+
+def _latest(past: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The last full refreshes and the last others, in the order in which they were made."""
+    places: dict[bool, list[int]] = {True: [], False: []}
+    for place, one in enumerate(past):
+        places[one["mode"] == "full"].append(place)
+    return [past[place] for place in sorted(places[True][-REMEMBERED:] + places[False][-REMEMBERED:])]
+
+
+def clock_record(view: View, now: Instant) -> dict[str, Any]:
+    """The moment that a view reflects, if it reads the clock."""
+    return {"clock": now.to_json()} if view.clock else {}

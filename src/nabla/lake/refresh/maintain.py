@@ -21,8 +21,7 @@ from nabla.engine.spark.metrics import JobGroup
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.sources import current_source
 from nabla.lake.objects.view import View, load_view, task_of
-from nabla.lake.refresh.build import clock_record, view_record
-from nabla.lake.refresh.facts import RefreshInputs, moments_of, state_snapshots
+from nabla.lake.refresh.facts import RefreshInputs, clock_record, moments_of, state_snapshots, view_record
 from nabla.lake.reports import ViewReport
 from nabla.planner.steps import Mode, Plan
 from nabla.storage import faults

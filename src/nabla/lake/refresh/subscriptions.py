@@ -134,7 +134,7 @@ class Subscription:
     def _change(self, entry: Entry, state: LakeState) -> ViewChange:
         version = entry.parts["data"].version
         source = make_source(self._log, entry.name, state, self._known, version)
-        schema = types.renamed(types.from_json(source.after.schema_json), columns_of(entry))
+        schema = types.rename(types.from_json(source.after.schema_json), columns_of(entry))
         return ViewChange(entry.name, self._known, version, schema, source.change_rows())
 
 

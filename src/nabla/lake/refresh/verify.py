@@ -26,7 +26,7 @@ from nabla.lake.context import LakeContext
 from nabla.lake.objects.graph import is_derived
 from nabla.lake.objects.sources import current_source, make_source
 from nabla.lake.objects.view import View, load_view
-from nabla.lake.refresh.build import LOST
+from nabla.lake.refresh.facts import LOST
 from nabla.lake.refresh.rules import recompute_recursive
 from nabla.planner.choose import TINY_TABLES
 from nabla.planner.steps import Size

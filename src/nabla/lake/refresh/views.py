@@ -17,7 +17,7 @@ from nabla.lake.refresh.create import ViewDefinition, create
 from nabla.lake.refresh.schedule import check_upkeep
 from nabla.lake.reports import ViewReport
 from nabla.lake.write import nested_tables as nests
-from nabla.planner.self_maintenance import Auxiliary, SelfMaintenance, assess, detached
+from nabla.planner.self_maintenance import Auxiliary, SelfMaintenance, assess, detach
 from nabla.storage.catalog import Entry, LakeState
 
 
@@ -71,7 +71,7 @@ def _detach(view: View, state: LakeState) -> list[View]:
         )
     if _assess(view, state, frozenset()).maintainable:
         return [replace(view, maintain="immediate")]
-    plan, auxiliaries = detached(view.name, view.plan, _widths(view, state))
+    plan, auxiliaries = detach(view.name, view.plan, _widths(view, state))
     note = f"detached: {view.sql or view.nested or 'a DataFrame'}"
     over_auxiliaries = replace(view, plan=plan, sql=None, nested=None, key=(), notes=(*view.notes, note))
     return [*(_auxiliary_view(auxiliary, view.name) for auxiliary in auxiliaries), over_auxiliaries]

@@ -84,7 +84,7 @@ def create_nested(context: LakeContext, name: str, schema: str | StructType | No
     """Create a table in partitioned normal form."""
     state = context.log.state()
     shape = _new_shape(context, state, name, schema, data)
-    shape = types.stored(shape, shape.names)  # NULLs are keys like others
+    shape = types.to_stored(shape, shape.names)  # NULLs are keys like others
     check_order(shape)
     definition = {"schema": shape.json(), "key": nests.nested_key(shape), "foreign_keys": {}, "nested": True}
     if data is not None:

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
 from nabla.engine import types
-from nabla.engine.driver.row_search import Matching
+from nabla.engine.driver.row_search import RowSearch
 from nabla.errors import NablaError
 from nabla.frontends.nested import model
 from nabla.frontends.nested.schema import Schema
@@ -88,6 +88,6 @@ def near(c: TableChange, keys: pa.Table, columns: list[str]) -> pa.Table:
     for name in stored_key(c):
         kind = c.snapshot.schema.field(name).type
         if not pa.types.is_floating(kind) and not pa.types.is_nested(kind):
-            found = Matching().rows(c.snapshot, name, pc.unique(keys[name].combine_chunks()), columns)
+            found = RowSearch().rows(c.snapshot, name, pc.unique(keys[name].combine_chunks()), columns)
             return reading.read(c.snapshot, columns) if found is None else found
     return reading.read(c.snapshot, columns)

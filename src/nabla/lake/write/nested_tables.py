@@ -23,7 +23,7 @@ from nabla.frontends.nested import language, model
 from nabla.frontends.nested.equations import Sign
 from nabla.frontends.nested.explained import forms
 from nabla.frontends.nested.language import Nested
-from nabla.frontends.nested.meaning import Source, schema_of
+from nabla.frontends.nested.meaning import NestedSource, schema_of
 from nabla.frontends.nested.plans import to_plan
 from nabla.frontends.nested.schema import Schema, atoms_only, is_prime
 from nabla.frontends.nested.updates import CHANGE, change, updated_plan
@@ -52,13 +52,13 @@ def shape_of(entry: Entry) -> StructType:
 
 def define(name: str, expression: Nested, context: LakeContext, state: LakeState) -> View:
     """The view that a nested expression over the lake's tables and views makes."""
-    sources: dict[str, Source] = {}
+    sources: dict[str, NestedSource] = {}
     for leaf in expression.walk():
         if isinstance(leaf, language.Table | language.Nest):
             entry = context.names(state).entry(leaf.name)
             flat = isinstance(leaf, language.Nest)
             schema = atoms_only(shape_of(entry)) if flat else Schema.of(shape_of(entry))
-            sources[entry.name] = Source(schema, pnf=is_nested(entry))
+            sources[entry.name] = NestedSource(schema, pnf=is_nested(entry))
     plan, schema = to_plan(expression, sources), schema_of(expression, sources)
     by_key = all(source.pnf for source in sources.values()) and not any(
         isinstance(leaf, language.Nest) for leaf in expression.walk()
@@ -110,7 +110,7 @@ def canonical(data: intake.Data, visible: StructType, table: str) -> intake.Data
     """The data of a new table in canonical form. Rows that Spark has are checked once they are written."""
     if not isinstance(data, DataFrame):
         return canonical_rows(data, visible, table)
-    return canonical_frame(intake.fitting_frame(data, visible, table))
+    return canonical_frame(intake.fit_frame(data, visible, table))
 
 
 def canonical_frame(frame: DataFrame) -> DataFrame:

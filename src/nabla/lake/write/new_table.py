@@ -22,7 +22,7 @@ def new_table(
     context: LakeContext, name: str, shape: StructType, data: intake.Data, definition: Mapping[str, Any]
 ) -> Entry:
     """A table with its first rows, written and ready to be committed."""
-    stored = types.stored(shape, safe(shape.names))
+    stored = types.to_stored(shape, safe(shape.names))
     path = context.log.new_path(name)
     adds = _written(context, data, shape, stored, path, name, bool(definition.get("nested")))
     StoredTable.create(context.log.folder(path), stored.json(), adds)
@@ -38,7 +38,7 @@ def _written(
     if isinstance(data, DataFrame):
         staging = context.log.new_staging()
         try:
-            intake.fitting_frame(data, shape, name).toDF(*stored.names).write.parquet(staging)
+            intake.fit_frame(data, shape, name).toDF(*stored.names).write.parquet(staging)
             if nested:
                 check_written(staging, shape, name)
             return files.adopt(staging, folder)

@@ -68,7 +68,7 @@ def preview(context: LakeContext, transaction: Transaction) -> Preview:
 def _change(context: LakeContext, before: Entry, state: LakeState) -> ViewChange:
     old, new = before.parts["data"].version, state.entries[before.name].parts["data"].version
     source = make_source(context.log, before.name, state, old, new)
-    schema = types.renamed(types.from_json(source.after.schema_json), columns_of(before))
+    schema = types.rename(types.from_json(source.after.schema_json), columns_of(before))
     return ViewChange(before.name, old, new, schema, source.change_rows())
 
 

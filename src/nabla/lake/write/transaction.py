@@ -58,7 +58,7 @@ class Transaction:
         """Insert rows: a DataFrame, a pyarrow Table, or a list of tuples or dicts."""
         change = self._change(table)
         if isinstance(rows, DataFrame):
-            frame = intake.fitting_frame(rows, change.visible, change.name)
+            frame = intake.fit_frame(rows, change.visible, change.name)
             frame = nests.canonical_frame(frame) if change.nested else frame
             self._do(table, lambda c: insert_frame(c, frame, self._changes.new_staging()))
         else:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Place:
+class LocatedLake:
     """A lake's folder, with the project that it belongs to if there is one."""
 
     lake: Path
@@ -56,17 +56,17 @@ def is_lake(folder: Path) -> bool:
     return (folder / "_nabla").is_dir()
 
 
-def locate(lake: Path | None) -> Place:
+def locate(lake: Path | None) -> LocatedLake:
     """The place that `--lake` names, or the one around the current folder."""
     from nabla.frontends.pipelines.specification import find_spec, load_spec
 
     folder = Path.cwd() if lake is None else lake.expanduser()
     if lake is not None and not folder.exists():
-        return Place(folder.absolute())
+        return LocatedLake(folder.absolute())
     if is_lake(folder):
-        return Place(folder.resolve())
+        return LocatedLake(folder.resolve())
     spec_file = find_spec(folder)
     if spec_file is not None:
         spec = load_spec(spec_file)
-        return Place(spec.lake, spec)
-    return Place(folder.resolve())
+        return LocatedLake(spec.lake, spec)
+    return LocatedLake(folder.resolve())
