@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from nabla.algebra.expressions import Call, Column, Expr, Named, quote
+from nabla.algebra.calls import Call, Named
+from nabla.algebra.expressions import Column, Expr, quote
 from nabla.algebra.nodes import At, Node, Project, Scan
+from nabla.algebra.parse import read_text
 from nabla.algebra.reference.interpreter import Bag, Database
 
 Row = tuple[Any, ...]
@@ -28,15 +30,15 @@ def scan(table: str, names: str, at: At = At.NEW, type_: str = "int") -> Scan:
 
 
 def expr(sql: str, type_: str = "int") -> Expr:
-    return Expr(sql, type_)
+    return read_text(sql, type_)
 
 
 def condition(sql: str) -> Expr:
-    return Expr(sql, "boolean")
+    return read_text(sql, "boolean")
 
 
 def project(node: Node, **outputs: str) -> Project:
-    return Project(node, tuple(Named(Column(name, "int"), Expr(sql, "int")) for name, sql in outputs.items()))
+    return Project(node, tuple(Named(Column(name, "int"), read_text(sql, "int")) for name, sql in outputs.items()))
 
 
 def renamed(node: Node, mark: str) -> Project:
@@ -44,7 +46,7 @@ def renamed(node: Node, mark: str) -> Project:
 
 
 def call(name: str, function: str, *arguments: str, **options: Any) -> Call:
-    return Call(Column(name, "bigint"), function, tuple(Expr(quote(a), "int") for a in arguments), **options)
+    return Call(Column(name, "bigint"), function, tuple(read_text(quote(a), "int") for a in arguments), **options)
 
 
 def database(fields: str, before: Iterable[Row], after: Iterable[Row] | None = None, table: str = "r") -> Database:

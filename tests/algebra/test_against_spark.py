@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from expression_cases import CASES, FAILURES, ROW, TYPES
 
-from nabla.algebra.expressions import equal
+from nabla.algebra.build import equal
 from nabla.algebra.nodes import At, Filter, Join, Node, Scan
 from nabla.algebra.reference.evaluator import compile_expression, named_layout
 from nabla.algebra.reference.interpreter import Bag, evaluate

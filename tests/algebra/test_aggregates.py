@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from nabla.algebra.expressions import Call, Column, Expr
+from nabla.algebra.calls import Call
+from nabla.algebra.expressions import Column
+from nabla.algebra.parse import read_text
 from nabla.algebra.reference.evaluator import NAN, CannotEvaluate, Slot, compile_aggregate, parse_type
 
 LAYOUT = {
@@ -31,8 +33,8 @@ NULLS = [((None,) * 6, 3)]
 
 
 def call(function: str, *arguments: str, distinct: bool = False, where: str = "", template: str = "") -> Any:
-    parts = tuple(Expr(a, "?") for a in arguments)
-    condition = Expr(where, "boolean") if where else None
+    parts = tuple(read_text(a, "?") for a in arguments)
+    condition = read_text(where, "boolean") if where else None
     return compile_aggregate(Call(Column("x#1", "?"), function, parts, distinct, condition, template), LAYOUT)
 
 

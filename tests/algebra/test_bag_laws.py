@@ -13,7 +13,9 @@ from random import Random
 import pytest
 from plans import call, condition, renamed
 
-from nabla.algebra.expressions import Column, Expr, Named, Order, WindowCall, equal
+from nabla.algebra.build import equal
+from nabla.algebra.calls import Call, Named, Order, WindowCall
+from nabla.algebra.expressions import Column, Expr
 from nabla.algebra.nodes import (
     Aggregate,
     At,
@@ -35,6 +37,7 @@ from nabla.algebra.nodes import (
     Weigh,
     Window,
 )
+from nabla.algebra.parse import read_text
 from nabla.algebra.reference.interpreter import Bag, Database, added, evaluate, negated
 from nabla.dev.testing.random_data import Table, random_change
 
@@ -99,8 +102,8 @@ S0, S1, T0, T1 = s(At.OLD), s(At.NEW), t(At.OLD), t(At.NEW)
     "linear",
     [
         lambda q: Filter(q, (condition("`a#1` < `b#2`"),)),
-        lambda q: Project(q, (Named(Column("x#9", "int"), Expr("COALESCE(`a#1`, 0) + 1", "int")),)),
-        lambda q: Generate(q, Expr("explode(array(`a#1`, `b#2`, 7))", "int"), (Column("e#9", "int"),)),
+        lambda q: Project(q, (Named(Column("x#9", "int"), read_text("COALESCE(`a#1`, 0) + 1", "int")),)),
+        lambda q: Generate(q, read_text("explode(array(`a#1`, `b#2`, 7))", "int"), (Column("e#9", "int"),)),
         lambda q: Negate(q),
         lambda q: Consolidate(q),
         lambda q: Unweigh(Weigh(q, Column("w#9", "bigint")), "w#9"),
@@ -160,7 +163,7 @@ def test_antijoin(on: str) -> None:
 def padded(node: Node) -> Node:
     """The columns of both sides, those that a node lacks being NULL."""
     columns = S1.columns + T1.columns
-    null = Expr("CAST(NULL AS INT)", "int")
+    null = read_text("CAST(NULL AS INT)", "int")
     return Project(node, tuple(Named(c, c.ref if c.name in node.names else null) for c in columns))
 
 
@@ -186,7 +189,7 @@ def test_distinct() -> None:
 
 
 def _same(names: tuple[str, ...]) -> tuple[Expr, ...]:
-    return tuple(equal(Expr(f"`{n}`", "int"), Expr(f"`{n}!`", "int"), null_safe=True) for n in names)
+    return tuple(equal(read_text(f"`{n}`", "int"), read_text(f"`{n}!`", "int"), null_safe=True) for n in names)
 
 
 def _touched_rows(state: Node) -> Node:
@@ -194,8 +197,8 @@ def _touched_rows(state: Node) -> Node:
     change = UnionAll((rows_of(DS), rows_of(DT)), (Column("x#7", "int"), Column("y#8", "int")))
     first, second = state.columns
     on = (
-        equal(first.ref, Expr("`x#7`", "int"), null_safe=True),
-        equal(second.ref, Expr("`y#8`", "int"), null_safe=True),
+        equal(first.ref, read_text("`x#7`", "int"), null_safe=True),
+        equal(second.ref, read_text("`y#8`", "int"), null_safe=True),
     )
     return Join(state, change, on, "semi")
 
@@ -227,17 +230,17 @@ def test_aggregate() -> None:
 def test_a_group_whose_keys_cancel_in_the_change_is_still_touched() -> None:
     """Why G(dS) must not be a projection of the signed change: an update within a group sums to nothing there."""
     database = Database({"s": ("a", "b")}, {"s": Counter({(1, 5): 1})}, {"s": Counter({(1, 7): 1})})
-    keys = Project(DS, (Named(Column("a#1'", "int"), Expr("`a#1`", "int")),))
+    keys = Project(DS, (Named(Column("a#1'", "int"), read_text("`a#1`", "int")),))
     assert evaluate(keys, database) == {}
     assert evaluate(near(S1, DS, ("a#1",)), database) == {(1, 7): 1}
 
 
 def test_window() -> None:
     """d(ω S) = ω(S₁ ⋉ P(dS)) − ω(S₀ ⋉ P(dS))"""
-    order = (Order(Expr("`b#2`", "int"), ascending=False, nulls_first=False),)
+    order = (Order(read_text("`b#2`", "int"), ascending=False, nulls_first=False),)
     calls = (
-        WindowCall(Column("r#5", "int"), Expr("rank()", "int"), order),
-        WindowCall(Column("s#6", "bigint"), Expr("sum(`b#2`)", "bigint"), order),
+        WindowCall(Call(Column("r#5", "int"), "rank"), order),
+        WindowCall(Call(Column("s#6", "bigint"), "sum", (read_text("`b#2`", "int"),)), order),
     )
 
     def windowed(source: Node) -> Node:
@@ -271,7 +274,7 @@ def _merged(old: Bag, change: Bag) -> Bag:
 
 def test_top_k_is_decided_by_the_old_top_and_the_insertions_unless_it_loses_a_row() -> None:
     """τ(S₁) = τ(τ(S₀) + dS) where dS deletes nothing"""
-    order = (Order(Expr("`b#2`", "int")), Order(Expr("`a#1`", "int")))
+    order = (Order(read_text("`b#2`", "int")), Order(read_text("`a#1`", "int")))
     seen = 0
     for seed in range(3 * STATES):
         database = random_states(seed)

@@ -12,7 +12,8 @@ import sqlglot
 from plans import call, columns, condition, expr, scan
 
 from nabla.algebra import nodes
-from nabla.algebra.expressions import Column, Named, Order, WindowCall, quote
+from nabla.algebra.calls import Call, Named, Order, WindowCall
+from nabla.algebra.expressions import Column, quote
 from nabla.algebra.json import load_plan, to_data
 from nabla.algebra.nodes import (
     Aggregate,
@@ -58,7 +59,7 @@ EXAMPLES: list[Node] = [
     IntersectAll(R, S),
     Distinct(R),
     Aggregate(R, ("a#1",), (call("n#5", "count"),)),
-    Window(R, ("a#1",), (WindowCall(Column("n#5", "int", False), expr("row_number()"), (Order(A.ref),)),)),
+    Window(R, ("a#1",), (WindowCall(Call(Column("n#5", "int", False), "row_number"), (Order(A.ref),)),)),
     TopK(R, (Order(A.ref),), 3),
     Generate(R, expr("explode(array(`a#1`, `b#2`))"), columns("e#5")),
     Recursion(R, LEVEL, "level", columns("x#5 y#6")),

@@ -8,7 +8,9 @@ import pytest
 from plans import bag, call, columns, condition, database, expr, project, renamed, scan
 
 from nabla.algebra import nodes
-from nabla.algebra.expressions import Column, Expr, Named, Order, WindowCall, equal
+from nabla.algebra.build import equal
+from nabla.algebra.calls import Call, Named, Order, WindowCall
+from nabla.algebra.expressions import Column
 from nabla.algebra.nodes import (
     Aggregate,
     At,
@@ -29,6 +31,7 @@ from nabla.algebra.nodes import (
     Weigh,
     Window,
 )
+from nabla.algebra.parse import read_text
 from nabla.algebra.reference.evaluator import CannotEvaluate
 from nabla.algebra.reference.interpreter import Database, NegativeWeight, evaluate
 
@@ -168,17 +171,17 @@ def test_an_aggregate_without_keys_and_calls_is_distinct_of_no_columns() -> None
 
 
 def test_a_window_adds_columns_to_each_copy() -> None:
-    order = (Order(Expr("`b#2`", "int")),)
+    order = (Order(read_text("`b#2`", "int")),)
     calls = (
-        WindowCall(Column("n#5", "int"), Expr("row_number()", "int"), order),
-        WindowCall(Column("s#6", "bigint"), Expr("sum(`b#2`)", "bigint")),
+        WindowCall(Call(Column("n#5", "int"), "row_number"), order),
+        WindowCall(Call(Column("s#6", "bigint"), "sum", (read_text("`b#2`", "int"),))),
     )
     expected = bag((1, 10, 1, 20), (1, 10, 2, 20), (2, None, 1, None), (None, 5, 1, 5))
     assert evaluate(Window(R, ("a#1",), calls), DB) == expected
 
 
 def test_the_first_rows_in_an_order() -> None:
-    order = (Order(Expr("`a#1`", "int"), ascending=False, nulls_first=False),)
+    order = (Order(read_text("`a#1`", "int"), ascending=False, nulls_first=False),)
     assert evaluate(TopK(R, order, 2), DB) == bag((2, None), (1, 10))
     assert evaluate(TopK(R, order, 2, offset=1), DB) == {(1, 10): 2}
     assert evaluate(TopK(R, order, None, offset=3), DB) == bag((None, 5))
@@ -187,7 +190,7 @@ def test_the_first_rows_in_an_order() -> None:
 
 def test_ties_are_broken_by_the_whole_row() -> None:
     tied = database("a b", [(1, 3), (1, None), (1, 2)])
-    assert evaluate(TopK(R, (Order(Expr("`a#1`", "int")),), 2), tied) == bag((1, None), (1, 2))
+    assert evaluate(TopK(R, (Order(read_text("`a#1`", "int")),), 2), tied) == bag((1, None), (1, 2))
 
 
 def test_bag_difference_and_intersection() -> None:
@@ -219,7 +222,7 @@ def test_bag_difference_and_intersection() -> None:
 )
 def test_a_generator_unnests(generator: str, width: int, outer: bool, expected: dict[tuple[object, ...], int]) -> None:
     output = columns("x#7 y#8"[: 3 * width + width - 1])
-    node = Generate(R, Expr(generator, "row"), output, outer)
+    node = Generate(R, read_text(generator, "row"), output, outer)
     result = evaluate(Project(node, tuple(Named(c, c.ref) for c in output)), DB)
     assert result == expected
 

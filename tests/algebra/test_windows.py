@@ -6,20 +6,22 @@ from typing import Any
 
 import pytest
 
-from nabla.algebra.expressions import Column, Expr, Order, WindowCall
+from nabla.algebra.calls import Order, WindowCall
+from nabla.algebra.expressions import Column
+from nabla.algebra.parse import read_call, read_text
 from nabla.algebra.reference.evaluator import CannotEvaluate, Slot, compile_window, parse_type
 
 LAYOUT = {"k": Slot(0, parse_type("int")), "v": Slot(1, parse_type("int"))}
 # In the order of k: NULL, 1, 1, 2, 5. The two rows with k = 1 are peers; the total order puts the smaller v first.
 ROWS = [(5, 50), (1, 20), (None, 7), (1, 10), (2, None)]
 
-UP = (Order(Expr("`k`", "int")),)
-DOWN = (Order(Expr("`k`", "int"), ascending=False, nulls_first=False),)
+UP = (Order(read_text("`k`", "int")),)
+DOWN = (Order(read_text("`k`", "int"), ascending=False, nulls_first=False),)
 
 
 def over(text: str, order: tuple[Order, ...] = UP, frame: str = "") -> list[Any]:
     """The values for NULL, 1 (v 10), 1 (v 20), 2, 5."""
-    call = WindowCall(Column("w#1", "?"), Expr(text, "?"), order, frame)
+    call = WindowCall(read_call(text, Column("w#1", "?"), {}), order, frame)
     values = compile_window(call, LAYOUT)(ROWS)
     return [values[i] for i in (2, 3, 1, 4, 0)]
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from nabla.algebra.expressions import Call, Column, Expr, Named, equal
+from nabla.algebra.build import equal
+from nabla.algebra.calls import Call, Named
+from nabla.algebra.expressions import Column
 from nabla.algebra.nodes import Aggregate, At, Join, Node, Project, Scan, UnionAll
+from nabla.algebra.parse import read_text
 from nabla.calculus.attribution import Attribution, attributions
 
 
@@ -35,7 +38,7 @@ def test_groups_point_to_their_rows() -> None:
 
 
 def test_computed_columns_point_to_nothing() -> None:
-    doubled = Project(LINES, (Named(Column("d#1", "int"), Expr("(`lines.amount#1` * 2)", "int")),))
+    doubled = Project(LINES, (Named(Column("d#1", "int"), read_text("(`lines.amount#1` * 2)", "int")),))
     assert attributions(doubled) == ()
 
 

@@ -10,10 +10,11 @@ from random import Random
 
 import pytest
 
+from nabla.algebra.build import compare
 from nabla.algebra.clock import CLOCK, Instant, Moments, before, functions, reads_clock
-from nabla.algebra.clock import reading as token
-from nabla.algebra.expressions import Expr
+from nabla.algebra.expressions import Clock
 from nabla.algebra.nodes import At, Filter, Node
+from nabla.algebra.parse import read_text
 from nabla.algebra.reference.interpreter import added, evaluate, negated
 from nabla.calculus.delta import Derivation
 from nabla.calculus.obstacles import obstacles
@@ -33,7 +34,7 @@ def _timed(node: Node, rng: Random) -> Node:
     if not dates or rng.random() < 0.5:
         return node
     sign = rng.choice(("<", ">=", "=", "<>"))
-    return Filter(node, (Expr(f"({rng.choice(dates).ref.sql} {sign} {token('current_date()')})", "boolean"),))
+    return Filter(node, (compare(rng.choice(dates).ref, sign, Clock("current_date()", "date")),))
 
 
 def _scenarios(first: int) -> Iterator[Scenario]:
@@ -68,11 +69,13 @@ def test_stages_over_and_under_such_filters_stay_exact() -> None:
 
 
 def test_a_token_in_a_literal_or_a_name_is_not_the_clock() -> None:
-    assert functions("'«current_date()»' = `«current_date()»`") == frozenset()
-    e = Expr("(`d#1` < «current_date()» OR x = '«current_date()»')", "boolean")
-    assert before(e).sql == "(`d#1` < «current_date() before» OR x = '«current_date()»')"
+    assert functions(read_text("'«current_date()»' = `«current_date()»`", "boolean")) == frozenset()
+    e = read_text("(`d#1` < «current_date()» OR `x` = '«current_date()»')", "boolean")
+    assert functions(e) == {"current_date()"}
+    assert before(e).sql == "((`d#1` < «current_date() before») OR (`x` = '«current_date()»'))"
     bound = Moments(_instant(1), _instant(2)).bound(before(e).sql)
-    assert bound == "(`d#1` < DATE'2024-01-01' OR x = '«current_date()»')"
+    assert bound == "((`d#1` < DATE '2024-01-01') OR (`x` = '«current_date()»'))"
+    assert Moments(_instant(1), _instant(2)).bind(before(e)).sql == bound
 
 
 @pytest.mark.parametrize(
@@ -80,4 +83,4 @@ def test_a_token_in_a_literal_or_a_name_is_not_the_clock() -> None:
 )
 def test_the_date_is_that_of_the_time_zone(zone: str, day: str) -> None:
     moment = datetime.datetime(2024, 1, 1, 20, tzinfo=datetime.UTC)
-    assert Instant(int(moment.timestamp() * 1e6), zone).literal("current_date()") == f"DATE'{day}'"
+    assert Instant(int(moment.timestamp() * 1e6), zone).value("current_date()").sql == f"DATE '{day}'"

@@ -6,8 +6,10 @@ from collections import Counter
 
 import pytest
 
-from nabla.algebra.expressions import Column, Expr, Named
+from nabla.algebra.calls import Named
+from nabla.algebra.expressions import Column
 from nabla.algebra.nodes import At, ExceptAll, IntersectAll, Project, Scan
+from nabla.algebra.parse import read_text
 from nabla.algebra.reference.interpreter import Database
 from nabla.dev.testing.maintained import check
 
@@ -19,7 +21,7 @@ def test_a_row_that_one_side_gains_and_the_other_loses_is_touched(
     """The two changes cancel as bags, the two sides do not."""
     left = Scan("s", At.NEW, (Column("x#1", "int"),), ("x",))
     right = Project(
-        Scan("r", At.NEW, (Column("y#2", "int"),), ("y",)), (Named(Column("one#3", "int"), Expr("1", "int")),)
+        Scan("r", At.NEW, (Column("y#2", "int"),), ("y",)), (Named(Column("one#3", "int"), read_text("1", "int")),)
     )
     before = {"s": Counter[tuple[int]](), "r": Counter({(7,): 2})}
     database = Database.changed({"s": ("x",), "r": ("y",)}, before, {"s": Counter({(1,): 1}), "r": Counter({(7,): -1})})

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nabla.algebra.expressions import Column, Named
+from nabla.algebra.calls import Named
+from nabla.algebra.expressions import Column
 from nabla.algebra.nodes import At, MalformedPlan, Negate, Node, Project, Scan
 from nabla.algebra.reference.interpreter import evaluate
 from nabla.calculus.delta import Derivation

@@ -7,7 +7,9 @@ from random import Random
 
 import pytest
 
-from nabla.algebra.expressions import Call, Column, Expr, Named, equal
+from nabla.algebra.build import equal
+from nabla.algebra.calls import Call, Named
+from nabla.algebra.expressions import Column
 from nabla.algebra.nodes import (
     Aggregate,
     At,
@@ -22,6 +24,7 @@ from nabla.algebra.nodes import (
     Scan,
     UnionAll,
 )
+from nabla.algebra.parse import read_text
 from nabla.algebra.reference.evaluator import SparkWouldFail
 from nabla.algebra.reference.interpreter import Bag, Database, evaluate
 from nabla.algebra.sql import to_sql
@@ -70,9 +73,9 @@ def _not_blocked(mark: str) -> Node:
 def _shrinking() -> Node:
     less = Project(
         _level("5"),
-        (Named(_column("x#51"), _column("x#5").ref), Named(_column("y#51"), Expr("(`y#5` - 1)", "bigint"))),
+        (Named(_column("x#51"), _column("x#5").ref), Named(_column("y#51"), read_text("(`y#5` - 1)", "bigint"))),
     )
-    return Filter(less, (Expr("(`y#51` > 0)", "boolean"),))
+    return Filter(less, (read_text("(`y#51` > 0)", "boolean"),))
 
 
 def _twice() -> Node:
@@ -82,7 +85,9 @@ def _twice() -> Node:
 
 def _outer() -> Node:
     left = _joined(_level("6"), _edge("61"), ("y#6", "a#61"), "left")
-    return _kept(Filter(left, (Expr("(`y#6` < 4 AND (`b#61` IS NULL OR `b#61` > `y#6`))", "boolean"),)), "x#6", "b#61")
+    return _kept(
+        Filter(left, (read_text("(`y#6` < 4 AND (`b#61` IS NULL OR `b#61` > `y#6`))", "boolean"),)), "x#6", "b#61"
+    )
 
 
 def _counted_edges() -> Node:
@@ -96,7 +101,7 @@ def _both() -> Node:
 
 NODES = Scan("node", At.NEW, (_column("id#n"),), ("id",))
 STARTS = Project(
-    NODES, (Named(_column("x#n"), _column("id#n").ref), Named(_column("y#n"), Expr("(`id#n` + 1)", "bigint")))
+    NODES, (Named(_column("x#n"), _column("id#n").ref), Named(_column("y#n"), read_text("(`id#n` + 1)", "bigint")))
 )
 RECURSIONS = {
     "paths": _recursion(_onward()),
@@ -118,7 +123,7 @@ def _around(recursion: Recursion) -> dict[str, Node]:
         "grouped": grouped,
         "distinct": Distinct(_kept(recursion, "y#9")),
         "joined": _joined(recursion, edge, ("y#9", "a#z")),
-        "filtered": Filter(recursion, (Expr("(`x#9` < 3)", "boolean"),)),
+        "filtered": Filter(recursion, (read_text("(`x#9` < 3)", "boolean"),)),
     }
 
 
@@ -190,7 +195,7 @@ def test_levels_have_no_state_for_groups() -> None:
 
 
 def test_a_recursion_that_reads_the_clock_is_recomputed() -> None:
-    timed = Filter(_onward(), (Expr("(«current_date()» > DATE'2026-01-01')", "boolean"),))
+    timed = Filter(_onward(), (read_text("(«current_date()» > DATE'2026-01-01')", "boolean"),))
     assert [o.code for o in obstacles(_recursion(timed))] == ["NABLA_TIME_DEPENDENT"]
 
 

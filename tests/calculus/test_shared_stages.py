@@ -6,8 +6,10 @@ from random import Random
 
 import pytest
 
-from nabla.algebra.expressions import Call, Column, Expr, Named
+from nabla.algebra.calls import Call, Named
+from nabla.algebra.expressions import Column
 from nabla.algebra.nodes import Aggregate, At, Distinct, Filter, Join, Node, Project, Scan, UnionAll
+from nabla.algebra.parse import read_text
 from nabla.algebra.shape import shape
 from nabla.calculus.stages import cut
 from nabla.dev.testing.maintained import check
@@ -27,14 +29,14 @@ def rows(number: int, fields: tuple[str, str] = ("k", "x")) -> Scan:
 def totals(number: int, function: str = "sum", least: str = "0", fields: tuple[str, str] = ("k", "x")) -> Aggregate:
     """The sums of x by k, in names that begin at a number."""
     leaf = rows(number, fields)
-    kept = Filter(leaf, (Expr(f"({leaf.columns[1].ref.sql} > {least})", "boolean"),))
+    kept = Filter(leaf, (read_text(f"({leaf.columns[1].ref.sql} > {least})", "boolean"),))
     total = Call(Column(f"total#{number + 2}", "bigint"), function, (leaf.columns[1].ref,))
     return Aggregate(kept, (f"k#{number}",), (total,))
 
 
 def beside_its_largest(one: Node, other: Node) -> Node:
     largest = Aggregate(other, (), (Call(Column("largest#99", "bigint"), "max", (other.columns[1].ref,)),))
-    same = Expr(f"({one.columns[1].ref.sql} = `largest#99`)", "boolean")
+    same = read_text(f"({one.columns[1].ref.sql} = `largest#99`)", "boolean")
     return Filter(Join(one, largest), (same,))
 
 
@@ -60,12 +62,14 @@ def test_names_that_are_swapped_are_not_the_same() -> None:
     """Each of the two sums reads another column, under the names of the other's."""
     one, other = rows(1), rows(1, ("x", "k"))
     assert shape(one) != shape(other)
-    first, second = (Project(rows(1), (Named(Column("y#9", "int"), Expr(f"`{c}`", "int")),)) for c in ("k#1", "x#2"))
+    first, second = (
+        Project(rows(1), (Named(Column("y#9", "int"), read_text(f"`{c}`", "int")),)) for c in ("k#1", "x#2")
+    )
     assert shape(first) != shape(second)
 
 
 def test_a_number_is_not_taken_for_a_column() -> None:
-    first, second = (Filter(rows(1), (Expr(f"(`x#2` > {text})", "boolean"),)) for text in ("`k#1`", "0"))
+    first, second = (Filter(rows(1), (read_text(f"(`x#2` > {text})", "boolean"),)) for text in ("`k#1`", "0"))
     assert shape(first) != shape(second)
 
 
@@ -75,7 +79,7 @@ def test_a_view_that_shares_a_stage_is_maintained(seed: int) -> None:
     one, other = totals(1, rng.choice(("sum", "max"))), totals(11, rng.choice(("sum", "max")))
     database = random_database(rng, TABLES, SIZES)
     check(beside_its_largest(one, other), database, frozenset("r"))
-    check(Join(one, other, (Expr("(`k#1` = `k#11`)", "boolean"),), "full"), database, frozenset("r"))
+    check(Join(one, other, (read_text("(`k#1` = `k#11`)", "boolean"),), "full"), database, frozenset("r"))
     check(Distinct(UnionAll((one, other), (Column("k#50", "int"), Column("t#51", "bigint")))), database, frozenset("r"))
 
 

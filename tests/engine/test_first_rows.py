@@ -7,7 +7,8 @@ from random import Random
 
 import pyarrow as pa
 
-from nabla.algebra.expressions import Column, Order
+from nabla.algebra.calls import Order
+from nabla.algebra.expressions import Column
 from nabla.algebra.nodes import At, Scan, TopK
 from nabla.algebra.reference.interpreter import Database, added, evaluate, negated
 from nabla.calculus.delta import Derivation

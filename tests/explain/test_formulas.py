@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 import sqlglot
 
-from nabla.algebra.expressions import Call, Column, Expr, Named, Order, WindowCall, equal, quote
+from nabla.algebra.build import equal
+from nabla.algebra.calls import Call, Named, Order, WindowCall
+from nabla.algebra.expressions import Column, Expr, quote
 from nabla.algebra.nodes import Aggregate, At, Distinct, Filter, Join, Node, Project, Scan, TopK, Window
 from nabla.algebra.notation.tree import notation, tree
+from nabla.algebra.parse import read_text
 from nabla.calculus.stages import Staged, cut
 from nabla.explain.formulas import Formulas
 from nabla.explain.sql import sql_text
@@ -27,7 +30,7 @@ REGIONS = table("regions", "id#6", "name#7")
 
 
 def ref(name: str) -> Expr:
-    return Expr(quote(name), "int")
+    return read_text(quote(name), "int")
 
 
 def joined() -> Node:
@@ -106,7 +109,7 @@ def test_a_table_that_is_read_twice_is_two_relations() -> None:
 
 
 def everything() -> dict[str, Node]:
-    rank = WindowCall(Column("place#9", "int"), Expr("rank()", "int"), (Order(ref("total#8")),))
+    rank = WindowCall(Call(Column("place#9", "int"), "rank"), (Order(ref("total#8")),))
     renamed = Project(revenue(), (Named(Column("region#20", "int"), ref("name#7")),))
     return {
         "join": joined(),
@@ -114,7 +117,7 @@ def everything() -> dict[str, Node]:
         "max": revenue("max"),
         "groups": revenue("stddev"),
         "all": Aggregate(ORDERS, (), (Call(Column("n#8", "bigint"), "count"),)),
-        "distinct": Distinct(Filter(CUSTOMERS, (Expr("(`region#5` > 1)", "boolean"),))),
+        "distinct": Distinct(Filter(CUSTOMERS, (read_text("(`region#5` > 1)", "boolean"),))),
         "left": Join(CUSTOMERS, REGIONS, (equal(ref("region#5"), ref("id#6")),), "left"),
         "anti": Join(CUSTOMERS, REGIONS, (equal(ref("region#5"), ref("id#6")),), "anti"),
         "window": Window(revenue(), (), (rank,)),

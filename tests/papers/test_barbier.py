@@ -9,10 +9,13 @@ from random import Random
 import pytest
 from states import assert_minimal_pair, before_and_after, column, random_state, rows, state, table, tables_read
 
-from nabla.algebra.expressions import Call, Column, Expr, equal
+from nabla.algebra.build import equal
+from nabla.algebra.calls import Call
+from nabla.algebra.expressions import Column
 from nabla.algebra.nodes import Aggregate, At, Filter, Join, Node, Scan
 from nabla.algebra.notation.formula import Writer
 from nabla.algebra.notation.tree import head
+from nabla.algebra.parse import read_text
 from nabla.algebra.reference.interpreter import evaluate
 from nabla.papers import count_algorithm
 from nabla.papers.change_routes import leaf_by_leaf, refresh, route
@@ -38,7 +41,9 @@ def number(name: str) -> Call:
 # The count algorithm
 
 
-SPJ = project(Filter(Join(R, S, (equal(column(R, "g"), column(S, "k")),)), (Expr("(`x` > 0)", "boolean"),)), ("h",))
+SPJ = project(
+    Filter(Join(R, S, (equal(column(R, "g"), column(S, "k")),)), (read_text("(`x` > 0)", "boolean"),)), ("h",)
+)
 
 
 def test_definition_3_6_the_count_table_refreshes_the_extent() -> None:
@@ -71,7 +76,7 @@ def test_a_row_goes_with_its_last_cause() -> None:
 
 
 def test_section_3_3_1_unions_add_their_causes() -> None:
-    view = union(project(R, ("h",)), project(Filter(S, (Expr("(`z` < 2)", "boolean"),)), ("k",)))
+    view = union(project(R, ("h",)), project(Filter(S, (read_text("(`z` < 2)", "boolean"),)), ("k",)))
     table_ = count_algorithm.count_table(view, Pairs(BOTH))
     before, after = count_algorithm.extent(view, OLD), count_algorithm.extent(view, NEW)
     for i in range(50):
@@ -122,7 +127,7 @@ ON_GROUPS = Join(BY_GROUP, BY_KEY, (equal(column(BY_GROUP, "g"), column(BY_KEY, 
 
 
 def _filtered(node: Node, sql: str) -> Node:
-    return Filter(node, (Expr(sql, "boolean"),))
+    return Filter(node, (read_text(sql, "boolean"),))
 
 
 ROUTES: dict[str, tuple[Node, frozenset[str], int]] = {

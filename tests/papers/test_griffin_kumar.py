@@ -7,8 +7,10 @@ from random import Random
 import pytest
 from states import assert_minimal_pair, before_and_after, column, random_state, rows, state, table
 
-from nabla.algebra.expressions import Column, Expr, equal
+from nabla.algebra.build import equal
+from nabla.algebra.expressions import Column, Expr
 from nabla.algebra.nodes import At, Join, Node, Scan
+from nabla.algebra.parse import read_text
 from nabla.algebra.reference.interpreter import Database
 from nabla.papers.pair_laws import Operator
 from nabla.papers.pair_rules import friendless, met
@@ -125,7 +127,7 @@ def test_outer_joins_of_rows_of_nulls(kind: str, condition: str) -> None:
     s, t = table("s", "a", "int", nullable=True), table("t", "b", "int", nullable=True)
     on: tuple[Expr, ...] = (equal(column(s, "a"), column(t, "b"), null_safe=condition == "<=>"),)
     if condition in ("<", ""):
-        on = (Expr("(`a` < `b`)", "boolean"),) if condition else ()
+        on = (read_text("(`a` < `b`)", "boolean"),) if condition else ()
     view: Node = set_form(Join(s, t, on, kind))  # type: ignore[arg-type]
     pair = Pairs(frozenset(("s", "t"))).of(view)
     for i in range(60):

@@ -17,8 +17,9 @@ from states import (
     table,
 )
 
-from nabla.algebra.expressions import Expr, equal
+from nabla.algebra.build import equal
 from nabla.algebra.nodes import ExceptAll, Filter, IntersectAll, Join, Node, Scan
+from nabla.algebra.parse import read_text
 from nabla.algebra.reference.interpreter import Database
 from nabla.dev.testing.random_plans import random_scenario
 from nabla.papers.pair_laws import Operator
@@ -71,7 +72,7 @@ def test_proposition_2_makes_their_solution_minimal(proposition_1: Database) -> 
 
 S, T = table("s", "a b", "int"), table("t", "a b", "int", mark="#2")
 OPERATORS: dict[str, Node] = {
-    "σ": Filter(S, (Expr("(`a` > 0)", "boolean"),)),
+    "σ": Filter(S, (read_text("(`a` > 0)", "boolean"),)),
     "Π": project(S, ("a",)),
     "×": Join(S, T),
     "⋈": Join(S, T, (equal(column(S, "a"), column(T, "a#2")),)),

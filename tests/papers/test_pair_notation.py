@@ -8,7 +8,9 @@ import pytest
 import sqlglot
 from states import column, random_state, table
 
-from nabla.algebra.expressions import Call, Column, Expr, Named, WindowCall, equal
+from nabla.algebra.build import equal
+from nabla.algebra.calls import Call, Named, WindowCall
+from nabla.algebra.expressions import Column
 from nabla.algebra.nodes import Aggregate, At, ExceptAll, Join, Node, Project, Scan, Window
 from nabla.papers.pair_notation import pairs_algebra, pairs_sql
 from nabla.papers.sets import project
@@ -74,7 +76,7 @@ def test_columns_that_a_scan_leaves_out_make_it_a_projection() -> None:
 
 
 def _window() -> Node:
-    call = WindowCall(Column("n#8", "bigint"), Expr("count(1)", "bigint"))
+    call = WindowCall(Call(Column("n#8", "bigint"), "count"))
     return Window(REG, ("cname#4",), (call,))
 
 

@@ -21,8 +21,11 @@ from states import (
     table,
 )
 
-from nabla.algebra.expressions import Call, Column, Expr, Named, equal
+from nabla.algebra.build import compare, equal
+from nabla.algebra.calls import Call, Named
+from nabla.algebra.expressions import Column
 from nabla.algebra.nodes import Aggregate, At, Distinct, ExceptAll, Filter, IntersectAll, Join, Node, Project, Scan
+from nabla.algebra.parse import read_text
 from nabla.algebra.reference.interpreter import added, evaluate, negated
 from nabla.calculus.delta import Derivation
 from nabla.dev.testing.random_plans import CORE, Scenario, random_scenario
@@ -35,10 +38,10 @@ S = Scan("s", At.NEW, (Column("k", "int", False), Column("a", "int")), ("k", "a"
 T = Scan("t", At.NEW, (Column("l", "int"), Column("b", "int", False)), ("l", "b"))
 BOTH = frozenset(("s", "t"))
 SAME_KEY = (equal(column(S, "k"), column(T, "l")),)
-BEYOND = (Expr("(`a` < `b`)", "boolean"),)
+BEYOND = (read_text("(`a` < `b`)", "boolean"),)
 
 VIEWS: dict[str, list[Node]] = {
-    "selection": [Filter(S, (Expr("(`a` > 0)", "boolean"),))],
+    "selection": [Filter(S, (read_text("(`a` > 0)", "boolean"),))],
     "renaming": [Project(S, (Named(Column("x", "int"), column(S, "a")), Named(Column("y", "int"), column(S, "k"))))],
     "projection": [project(S, ("a",)), project(S, ())],
     "join": [Join(S, T), Join(S, T, SAME_KEY), Join(S, T, BEYOND)],
@@ -189,9 +192,7 @@ def _nested_outer_joins(rng: Random, leaves: int, numbers: Iterator[int]) -> Nod
     left = rng.randint(1, leaves - 1)
     sides = [_nested_outer_joins(rng, size, numbers) for size in (left, leaves - left)]
     one, other = (rng.choice(side.columns).ref for side in sides)
-    condition = rng.choice(
-        (equal(one, other), equal(one, other, null_safe=True), Expr(f"({one.sql} < {other.sql})", "boolean"))
-    )
+    condition = rng.choice((equal(one, other), equal(one, other, null_safe=True), compare(one, "<", other)))
     return Join(*sides, (condition,), rng.choice(("left", "right", "full")))
 
 

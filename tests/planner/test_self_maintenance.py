@@ -6,8 +6,11 @@ from collections import Counter
 
 import pytest
 
-from nabla.algebra.expressions import Call, Column, Expr, Named, equal
+from nabla.algebra.build import equal
+from nabla.algebra.calls import Call, Named
+from nabla.algebra.expressions import Column
 from nabla.algebra.nodes import Aggregate, At, Distinct, Filter, Join, Node, Project, Scan
+from nabla.algebra.parse import read_text
 from nabla.algebra.reference.interpreter import Bag, Database, evaluate
 from nabla.calculus.stages import cut
 from nabla.dev.testing.maintained import build, check, maintain
@@ -21,7 +24,7 @@ def table(name: str, *columns: str) -> Scan:
 
 R, S = table("r", "a", "b"), table("s", "b", "c")
 JOIN = Join(R, S, (equal(Column("r.b#1", "int").ref, Column("s.b#1", "int").ref),))
-NOTHING = Project(R, (Named(Column("one#1", "int", False), Expr("1", "int", False)),))
+NOTHING = Project(R, (Named(Column("one#1", "int", False), read_text("1", "int", False)),))
 
 
 def assessed(plan: Node, given: frozenset[str] = frozenset()) -> SelfMaintenance:
@@ -31,7 +34,7 @@ def assessed(plan: Node, given: frozenset[str] = frozenset()) -> SelfMaintenance
 
 def test_a_relation_and_its_selections_need_nothing() -> None:
     assert assessed(R).alone
-    assert assessed(Filter(R, (Expr("(`r.a#1` > 1)", "boolean"),))).alone
+    assert assessed(Filter(R, (read_text("(`r.a#1` > 1)", "boolean"),))).alone
 
 
 def test_the_projection_on_no_attributes_is_not_self_maintainable_without_counts() -> None:
@@ -59,7 +62,7 @@ def test_a_minimum_needs_its_source_for_deletions_only() -> None:
 
 
 def test_auxiliary_views_keep_what_is_needed_smallest_first() -> None:
-    few = Filter(S, (Expr("(`s.c#1` = 1)", "boolean"),))
+    few = Filter(S, (read_text("(`s.c#1` = 1)", "boolean"),))
     narrow = Project(R, (Named(Column("b#1", "int"), Column("r.b#1", "int").ref),))
     plan = Join(narrow, few, (equal(Column("b#1", "int").ref, Column("s.b#1", "int").ref),))
     kinds = [(a.name, a.kind, a.outputs) for a in detach("v", plan, {"r": 2, "s": 2})[1]]

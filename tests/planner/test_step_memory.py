@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nabla.algebra.expressions import Call, Column, Expr, equal, quote
+from nabla.algebra.build import equal
+from nabla.algebra.calls import Call
+from nabla.algebra.expressions import Column
 from nabla.algebra.nodes import Aggregate, At, Join, Scan
 from nabla.calculus.stages import cut
 from nabla.planner import delta_steps
@@ -13,7 +15,7 @@ from nabla.planner.delta_steps import StepMemory, maintenance_steps
 A, B, K, J = (Column(f"{name}#{i}", "bigint") for i, name in enumerate("abkj"))
 LEFT = Scan("orders", At.NEW, (A, K), ("a", "k"))
 RIGHT = Scan("customers", At.NEW, (B, J), ("b", "j"))
-JOINED = Join(LEFT, RIGHT, (equal(Expr(quote(K.name), "bigint"), Expr(quote(J.name), "bigint")),))
+JOINED = Join(LEFT, RIGHT, (equal(K.ref, J.ref),))
 TOTALS = cut(Aggregate(JOINED, (B.name,), (Call(Column("t#9", "bigint"), "sum", (A.ref,)),)))
 ORDERS = frozenset({"orders"})
 

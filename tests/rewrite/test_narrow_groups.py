@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from random import Random
 
-from nabla.algebra.expressions import Call, Column, Expr, Named, equal
+from nabla.algebra.build import equal
+from nabla.algebra.calls import Call, Named
+from nabla.algebra.expressions import Column, Expr
 from nabla.algebra.nodes import Aggregate, At, Filter, Join, JoinKind, Node, Project, Scan
+from nabla.algebra.parse import read_text
 from nabla.algebra.reference.interpreter import evaluate
 from nabla.dev.testing.maintained import check
 from nabla.dev.testing.random_data import Sizes, Table, random_database
@@ -25,14 +28,14 @@ def on(left: Node, right: Node, null_safe: bool = False) -> tuple[Expr, ...]:
 
 def filtered(table: str, number: int) -> Filter:
     leaf = scan(table, number)
-    return Filter(leaf, (Expr(f"({leaf.columns[1].ref.sql} > 0)", "boolean"),))
+    return Filter(leaf, (read_text(f"({leaf.columns[1].ref.sql} > 0)", "boolean"),))
 
 
 def groups(rng: Random) -> Node:
     rows = scan("b", 20)
     node: Node = Aggregate(rows, ("k#20",), (Call(Column("n#22", "bigint", False), "sum", (rows.columns[1].ref,)),))
     if rng.random() < 0.3:
-        node = Filter(node, (Expr("(`n#22` > 1)", "boolean"),))
+        node = Filter(node, (read_text("(`n#22` > 1)", "boolean"),))
     if rng.random() < 0.3:
         node = Project(
             node,

@@ -18,9 +18,10 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from nabla._cached import cached_property
-from nabla.algebra.expressions import Expr
+from nabla.algebra.expressions import Clock, Expr, Literal
 from nabla.algebra.names import inner_table
 from nabla.algebra.nodes import Filter, Node
+from nabla.algebra.parse import foreign
 
 CLOCK = inner_table("clock")
 """The name under which the clock is among the relations that changed."""
@@ -31,20 +32,14 @@ _TOKEN = re.compile(
 )
 
 
-def reading(function: str) -> str:
-    """The token for a function of the clock."""
-    return f"«{function}»"
-
-
-def functions(text: str) -> frozenset[str]:
-    """The functions of the clock that a text reads."""
-    if "«" not in text:
-        return frozenset()
-    return frozenset(match["function"] for match in _TOKEN.finditer(text) if match["function"])
+def functions(expr: Expr) -> frozenset[str]:
+    """The functions of the clock that an expression reads."""
+    return frozenset(part.function for part in expr.walk() if isinstance(part, Clock))
 
 
 def timed(conjuncts: Iterable[Expr]) -> tuple[Expr, ...]:
-    return tuple(c for c in conjuncts if functions(c.sql))
+    """The conjuncts that read the clock."""
+    return tuple(c for c in conjuncts if functions(c))
 
 
 def reads_clock(node: Node) -> bool:
@@ -53,12 +48,7 @@ def reads_clock(node: Node) -> bool:
 
 def before(e: Expr) -> Expr:
     """The expression as it was at the moment that the view reflects."""
-    if not functions(e.sql):
-        return e
-    sides = (before(e.sides[0]), before(e.sides[1])) if e.sides else None
-    return replace(
-        e, sql=_TOKEN.sub(lambda m: m[0].replace("»", " before»") if m["function"] else m[0], e.sql), sides=sides
-    )
+    return e.rewrite(lambda part: replace(part, before=True) if isinstance(part, Clock) else part)
 
 
 @dataclass(frozen=True)
@@ -77,15 +67,15 @@ class Instant:
         utc = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(microseconds=self.micros)
         return utc.astimezone(ZoneInfo(self.zone))
 
-    def literal(self, function: str) -> str:
-        """Spark SQL for the value that a function of the clock had."""
+    def value(self, function: str) -> Expr:
+        """The value that a function of the clock had."""
         match function:
             case "current_date()":
-                return f"DATE'{self._local.date()}'"
+                return Literal(str(self._local.date()), "date")
             case "current_timestamp()":
-                return f"timestamp_micros({self.micros}L)"
+                return foreign(f"timestamp_micros({self.micros}L)", {}, "timestamp", nullable=False)
             case "localtimestamp()":
-                return f"TIMESTAMP_NTZ'{self._local.replace(tzinfo=None)}'"
+                return Literal(str(self._local.replace(tzinfo=None)), "timestamp_ntz")
         raise LookupError(f"the clock has no {function}")
 
     def to_json(self) -> dict[str, Any]:
@@ -105,17 +95,22 @@ class Moments:
 
     def moved(self, used: Iterable[str]) -> bool:
         """Whether one of the functions gives another value by now."""
-        return any(self.before.literal(f) != self.after.literal(f) for f in used)
+        return any(self.before.value(f) != self.after.value(f) for f in used)
+
+    def _value(self, function: str, before: bool) -> Expr:
+        return (self.before if before else self.after).value(function)
+
+    def bind(self, expr: Expr) -> Expr:
+        """The expression with values for readings of the clock."""
+        return expr.rewrite(lambda part: self._value(part.function, part.before) if isinstance(part, Clock) else part)
 
     def bound(self, text: str) -> str:
-        """The text with values for tokens."""
+        """The text with values for readings of the clock."""
         if "«" not in text:
             return text
 
         def value(match: re.Match[str]) -> str:
-            if not match["function"]:
-                return match[0]
-            return (self.before if match["before"] else self.after).literal(match["function"])
+            return self._value(match["function"], bool(match["before"])).sql if match["function"] else match[0]
 
         return _TOKEN.sub(value, text)
 

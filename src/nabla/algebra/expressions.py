@@ -1,22 +1,30 @@
-"""Scalar expressions: Spark SQL text over uniquely named columns.
+"""Scalar expressions: a typed tree, frozen and checked at birth.
 
-Expressions are Spark's, so Nabla does not model them: it needs to know which columns a text reads, what type it has,
-whether it is deterministic, and, for a conjunct of a join, whether it equates something of one side with something of
-the other. (Plain ones are evaluated in Python too, by the specification: see `evaluator`.) Columns are written in
-backticks and every column of a query has a name of its own (`amount#12`), so that substitution is replacement of tokens.
+An expression reads the columns of a row and gives a value of a Spark type. Its nodes are columns (`Ref`), constants
+(`Literal`), functions that the tree knows (`Apply`, by their class in Catalyst), lambdas with their variables, readings of
+the clock, and everything else (`Foreign`), which carries Spark's own text and its inputs. Two spellings of one thing are
+one tree: front ends build expressions through `normalize`. Text is what a tree prints (`sql`), never what it is read from.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from nabla._cached import cached_property
+from nabla.algebra.functions import FUNCTIONS
 from nabla.algebra.names import label_of
 
-# A string literal, or a quoted name: literals are matched so that a backtick inside them is not taken for a column.
-_TOKEN = re.compile(r"""(?P<text>r?'(?:[^'\\]|\\.)*'|r?"(?:[^"\\]|\\.)*")|`(?P<name>(?:[^`]|``)+)`""", re.IGNORECASE)
+Names = Callable[[str], str]
+"""How columns are written: quoted for Spark, plain for people."""
+
+# A text literal is matched so that a hole inside it is not taken for one.
+_HOLE = re.compile(r"""(?P<text>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|`\{(?P<number>\d+)\}`""")
+
+
+class MalformedExpression(Exception):
+    """An expression was built that makes no sense: always a bug of the code that built it, never of a user's query."""
 
 
 def quote(name: str) -> str:
@@ -39,172 +47,317 @@ class Column:
 
     @property
     def ref(self) -> Expr:
-        return Expr(quote(self.name), self.type, self.nullable)
+        return Ref(self.name, self.type, self.nullable)
 
     def renamed(self, name: str) -> Column:
         return Column(name, self.type, self.nullable)
 
 
-@dataclass(frozen=True)
 class Expr:
-    """Spark SQL text. `sides` is set on an equality: the two expressions it equates."""
+    """A scalar expression. `type` is a Spark type in DDL, `parts` are the expressions that it is made of."""
 
-    sql: str
     type: str
-    nullable: bool = True
-    deterministic: bool = True
-    sides: tuple[Expr, Expr] | None = None
-    null_safe: bool = False
+    nullable: bool
+
+    @property
+    def parts(self) -> tuple[Expr, ...]:
+        return ()
+
+    def with_parts(self, *parts: Expr) -> Expr:
+        """The same node over other parts."""
+        return self
+
+    def spell(self, names: Names) -> str:
+        """The expression as Spark SQL, its columns written as `names` has them."""
+        raise MalformedExpression(f"{type(self).__name__} does not say how it is written")
+
+    @cached_property
+    def sql(self) -> str:
+        return self.spell(quote)
 
     @cached_property
     def columns(self) -> frozenset[str]:
-        return frozenset(match["name"].replace("``", "`") for match in _TOKEN.finditer(self.sql) if match["name"])
+        """The names of the columns that it reads."""
+        return frozenset().union(*(part.columns for part in self.parts))
 
-    @cached_property
+    @property
     def column(self) -> str | None:
         """The name of the column, where the expression is nothing but one."""
-        match = _TOKEN.fullmatch(self.sql)
-        return match["name"].replace("``", "`") if match and match["name"] else None
+        return None
+
+    @cached_property
+    def deterministic(self) -> bool:
+        return all(part.deterministic for part in self.parts)
+
+    @property
+    def sides(self) -> tuple[Expr, Expr] | None:
+        """The two expressions that an equality equates."""
+        return None
+
+    @property
+    def null_safe(self) -> bool:
+        """Whether an equality takes two NULLs as equal."""
+        return False
+
+    def walk(self) -> Iterator[Expr]:
+        """This expression and everything below it, top down."""
+        yield self
+        for part in self.parts:
+            yield from part.walk()
+
+    def rewrite(self, change: Callable[[Expr], Expr]) -> Expr:
+        """The expression with every node changed, after its parts were."""
+        parts = [part.rewrite(change) for part in self.parts]
+        same = all(a is b for a, b in zip(parts, self.parts, strict=True))
+        return change(self if same else self.with_parts(*parts))
 
     def substitute(self, definitions: Mapping[str, Expr]) -> Expr:
         """The expression with columns replaced by what defines them."""
-        if not self.columns & definitions.keys():
+        if self.columns.isdisjoint(definitions):
             return self
-        if self.column is not None:
-            return definitions[self.column]
-
-        def replace(match: re.Match[str]) -> str:
-            name = (match["name"] or "").replace("``", "`")
-            if name not in definitions:
-                return match[0]
-            definition = definitions[name]
-            return definition.sql if definition.column else f"({definition.sql})"
-
-        used = [definitions[name] for name in self.columns if name in definitions]
-        return Expr(
-            _TOKEN.sub(replace, self.sql),
-            self.type,
-            self.nullable or any(e.nullable for e in used),
-            self.deterministic and all(e.deterministic for e in used),
-            (self.sides[0].substitute(definitions), self.sides[1].substitute(definitions)) if self.sides else None,
-            self.null_safe,
-        )
+        return self.with_parts(*(part.substitute(definitions) for part in self.parts))
 
     def __str__(self) -> str:
-        return readable(self.sql)
+        return self.spell(label_of)
 
 
 @dataclass(frozen=True)
-class Named:
-    """An expression and the column it defines."""
+class Ref(Expr):
+    """The value of a column."""
 
-    column: Column
-    expr: Expr
+    name: str
+    type: str
+    nullable: bool = True
+
+    def spell(self, names: Names) -> str:
+        return names(self.name)
+
+    @cached_property
+    def columns(self) -> frozenset[str]:
+        return frozenset((self.name,))
 
     @property
-    def is_rename(self) -> bool:
-        return self.expr.column is not None
+    def column(self) -> str:
+        return self.name
+
+    def substitute(self, definitions: Mapping[str, Expr]) -> Expr:
+        return definitions.get(self.name, self)
 
 
 @dataclass(frozen=True)
-class Order:
-    expr: Expr
-    ascending: bool = True
-    nulls_first: bool = True
+class Literal(Expr):
+    """A constant: the text of its value, which its type says how to read, or None for NULL."""
+
+    value: str | None
+    type: str
 
     @property
-    def direction(self) -> str:
-        return f"{'ASC' if self.ascending else 'DESC'} NULLS {'FIRST' if self.nulls_first else 'LAST'}"
+    def nullable(self) -> bool:  # type: ignore[override]
+        return self.value is None
 
-    @property
-    def sql(self) -> str:
-        return f"{self.expr.sql} {self.direction}"
+    def spell(self, names: Names) -> str:
+        return self._text
 
-    def __str__(self) -> str:
-        return readable(self.sql)
+    @cached_property
+    def _text(self) -> str:
+        if self.value is None:
+            return "NULL" if self.type in ("void", "") else f"CAST(NULL AS {self.type})"
+        return _WRITTEN.get(self.type.partition("(")[0], _interval)(self.value, self.type)
+
+
+def string_literal(value: str) -> str:
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _decimal(value: str, type_: str) -> str:
+    """Spark reads `2.50BD` as decimal(3,2): where that is not the type, it is cast."""
+    digits = value.lstrip("-").replace(".", "").lstrip("0")
+    scale = len(value.partition(".")[2])
+    if "E" in value.upper() or type_ != f"decimal({max(len(digits), scale)},{scale})":
+        return f"CAST('{value}' AS {type_})"
+    return f"{value}BD"
+
+
+def _double(value: str, type_: str) -> str:
+    return f"CAST('{value}' AS DOUBLE)" if value.lstrip("-")[:1].isalpha() else f"{value}D"
+
+
+def _interval(value: str, type_: str) -> str:
+    """Intervals keep the text that Spark writes."""
+    return value
+
+
+_WRITTEN: dict[str, Callable[[str, str], str]] = {
+    "boolean": lambda value, _: value,
+    "tinyint": lambda value, _: f"{value}Y",
+    "smallint": lambda value, _: f"{value}S",
+    "int": lambda value, _: value,
+    "bigint": lambda value, _: f"{value}L",
+    "decimal": _decimal,
+    "float": lambda value, _: f"CAST('{value}' AS FLOAT)",
+    "double": _double,
+    "string": lambda value, _: string_literal(value),
+    "date": lambda value, _: f"DATE '{value}'",
+    "timestamp": lambda value, _: f"TIMESTAMP '{value}'",
+    "timestamp_ntz": lambda value, _: f"TIMESTAMP_NTZ '{value}'",
+    "binary": lambda value, _: f"X'{value}'",
+}
+
+
+def is_literal_type(type_: str) -> bool:
+    """Whether constants of a type have a form here; all others are `Foreign`."""
+    plain = type_ if type_.startswith("decimal(") else type_.partition("(")[0]
+    return (plain.partition("(")[0] in _WRITTEN and " " not in type_) or type_.startswith("interval ")
 
 
 @dataclass(frozen=True)
-class Call:
-    """An aggregate function applied to a group. `template` is set where plain call syntax would not print it
-    (`percentile_cont(0.5) WITHIN GROUP (ORDER BY {0})`); it refers to the arguments by position."""
+class Apply(Expr):
+    """A function that the tree knows, by its class in Catalyst, applied to its arguments."""
 
-    column: Column
     function: str
-    arguments: tuple[Expr, ...] = ()
-    distinct: bool = False
-    filter: Expr | None = None
-    template: str = ""
+    arguments: tuple[Expr, ...]
+    type: str
+    nullable: bool = True
+
+    def __post_init__(self) -> None:
+        if self.function not in FUNCTIONS:
+            raise MalformedExpression(f"{self.function} is no function that the tree knows: it has to be Foreign")
+        if not FUNCTIONS[self.function].takes(len(self.arguments)):
+            raise MalformedExpression(f"{self.function} of {len(self.arguments)} arguments")
 
     @property
-    def sql(self) -> str:
-        arguments = [a.sql for a in self.arguments]
-        if self.template:
-            text = self.template.format(*arguments)
-        else:
-            text = f"{self.function}({'DISTINCT ' if self.distinct else ''}{', '.join(arguments) or '*'})"
-        return text + (f" FILTER (WHERE {self.filter.sql})" if self.filter else "")
+    def parts(self) -> tuple[Expr, ...]:
+        return self.arguments
 
-    @property
-    def inputs(self) -> tuple[Expr, ...]:
-        return self.arguments + ((self.filter,) if self.filter else ())
-
-    def substitute(self, definitions: Mapping[str, Expr]) -> Call:
-        return Call(
-            self.column,
-            self.function,
-            tuple(a.substitute(definitions) for a in self.arguments),
-            self.distinct,
-            self.filter.substitute(definitions) if self.filter else None,
-            self.template,
+    def with_parts(self, *parts: Expr) -> Expr:
+        nullable = self.nullable or any(
+            new.nullable and not old.nullable for new, old in zip(parts, self.arguments, strict=True)
         )
+        return replace(self, arguments=parts, nullable=nullable and self.function not in _NEVER_NULL)
 
-    def __str__(self) -> str:
-        return readable(self.sql)
+    def spell(self, names: Names) -> str:
+        return FUNCTIONS[self.function].write([a.spell(names) for a in self.arguments], self.type)
+
+    @property
+    def sides(self) -> tuple[Expr, Expr] | None:
+        if self.function not in ("EqualTo", "EqualNullSafe"):
+            return None
+        left, right = self.arguments
+        return left, right
+
+    @property
+    def null_safe(self) -> bool:
+        return self.function == "EqualNullSafe"
+
+
+_NEVER_NULL = frozenset(("EqualNullSafe", "IsNull", "IsNotNull", "CreateNamedStruct", "CreateArray", "CreateMap"))
 
 
 @dataclass(frozen=True)
-class WindowCall:
-    """A window function: its text up to OVER, and its frame (`ROWS BETWEEN …`) if it has one."""
+class Variable(Expr):
+    """A variable of a lambda; its name is unique among the lambdas of an expression."""
 
-    column: Column
-    call: Expr
-    order: tuple[Order, ...] = ()
-    frame: str = ""
-    ordered_inputs: tuple[Expr, ...] = field(default=())
+    name: str
+    type: str
+    nullable: bool = True
 
-    def over(self, partition: Iterable[str]) -> str:
-        parts = []
-        if names := ", ".join(quote(p) for p in partition):
-            parts.append(f"PARTITION BY {names}")
-        if self.order:
-            parts.append("ORDER BY " + ", ".join(o.sql for o in self.order))
-        if self.frame:
-            parts.append(self.frame)
-        return f"{self.call.sql} OVER ({' '.join(parts)})"
+    def spell(self, names: Names) -> str:
+        return self.name
 
 
-def equal(left: Expr, right: Expr, null_safe: bool = False) -> Expr:
-    """`left = right`, or `left <=> right`, which takes two NULLs as equal."""
-    sql = f"({left.sql} {'<=>' if null_safe else '='} {right.sql})"
-    nullable = not null_safe and (left.nullable or right.nullable)
-    return Expr(sql, "boolean", nullable, left.deterministic and right.deterministic, (left, right), null_safe)
+@dataclass(frozen=True)
+class Lambda(Expr):
+    """A function of its variables, as an argument of `transform` and its like."""
+
+    variables: tuple[Variable, ...]
+    body: Expr
+
+    @property
+    def type(self) -> str:  # type: ignore[override]
+        return self.body.type
+
+    @property
+    def nullable(self) -> bool:  # type: ignore[override]
+        return self.body.nullable
+
+    @property
+    def parts(self) -> tuple[Expr, ...]:
+        return (self.body,)
+
+    def with_parts(self, *parts: Expr) -> Expr:
+        return replace(self, body=parts[0])
+
+    def spell(self, names: Names) -> str:
+        # Spark's parser takes parentheses around two variables and refuses them around one.
+        variables = ", ".join(v.name for v in self.variables)
+        return f"{variables if len(self.variables) == 1 else f'({variables})'} -> {self.body.spell(names)}"
 
 
-def in_words(sql: str, name: Callable[[str], str]) -> str:
-    """The text with its columns, backticks and all, replaced by what `name` calls them."""
+@dataclass(frozen=True)
+class Clock(Expr):
+    """A function of the clock, `current_date()`: at the moment of the refresh, or `before` it, which the view reflects.
 
-    def plain(match: re.Match[str]) -> str:
-        return match[0] if match["text"] else name(match["name"].replace("``", "`"))
+    It is written as a token that is not SQL, «current_date()»: whoever runs the text puts the value in its place.
+    """
 
-    return _TOKEN.sub(plain, sql)
+    function: str
+    type: str
+    before: bool = False
+
+    nullable = False
+
+    def spell(self, names: Names) -> str:
+        return f"«{self.function}{' before' if self.before else ''}»"
 
 
-def quoted_names(sql: str) -> list[str]:
-    """The names in backticks, each once, in the order of the text."""
-    return list(dict.fromkeys(m["name"].replace("``", "`") for m in _TOKEN.finditer(sql) if m["name"]))
+@dataclass(frozen=True)
+class Foreign(Expr):
+    """An expression that the tree does not know: Spark's text of it, with a hole `{0}` in backticks for each input."""
+
+    template: str
+    inputs: tuple[Expr, ...]
+    type: str
+    nullable: bool = True
+    stable: bool = True
+    """Whether it gives the same value for the same inputs each time."""
+
+    @property
+    def parts(self) -> tuple[Expr, ...]:
+        return self.inputs
+
+    def with_parts(self, *parts: Expr) -> Expr:
+        more = any(new.nullable and not old.nullable for new, old in zip(parts, self.inputs, strict=True))
+        return replace(self, inputs=parts, nullable=self.nullable or more)
+
+    @cached_property
+    def deterministic(self) -> bool:
+        return self.stable and all(part.deterministic for part in self.inputs)
+
+    def spell(self, names: Names) -> str:
+        texts = [part.spell(names) for part in self.inputs]
+        return _HOLE.sub(lambda hole: texts[int(hole["number"])] if hole["number"] else hole[0], self.template)
 
 
-def readable(sql: str) -> str:
-    """The text for people: `amount#12` without backticks and number."""
-    return in_words(sql, label_of)
+def hole(number: int) -> str:
+    """The place of an input in the template of a `Foreign`."""
+    return f"`{{{number}}}`"
+
+
+def _remember_hash(kind: type[Expr]) -> None:
+    """Hashes of trees are computed once a node: caches are asked for the same expressions over and over."""
+    compute = kind.__hash__
+
+    def remembered(self: Expr) -> int:
+        if "_hash" not in self.__dict__:
+            self.__dict__["_hash"] = compute(self)
+        return int(self.__dict__["_hash"])
+
+    def state(self: Expr) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if name != "_hash"}  # it differs between processes
+
+    kind.__hash__ = remembered  # type: ignore[assignment]
+    kind.__getstate__ = state  # type: ignore[assignment]
+
+
+for _kind in (Ref, Literal, Apply, Variable, Lambda, Clock, Foreign):
+    _remember_hash(_kind)

@@ -8,6 +8,7 @@ from dataclasses import fields, is_dataclass
 
 from nabla.algebra.expressions import Column, Expr, quote
 from nabla.algebra.nodes import Node, Scan
+from nabla.algebra.parse import read_text
 
 
 def shape(node: Node) -> Hashable:
@@ -28,7 +29,7 @@ class _Shape:
             case Column():
                 return self.numbers.setdefault(value.name, len(self.numbers)), value.type, value.nullable
             case Expr():
-                numbered = {c: Expr(quote(str(self.of(c))), "") for c in value.columns}
+                numbered = {c: read_text(quote(str(self.of(c))), "") for c in value.columns}
                 return value.substitute(numbered).sql, value.type, value.nullable, value.deterministic
             case str():
                 return self.numbers.get(value, value)

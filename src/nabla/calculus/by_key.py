@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nabla.algebra.expressions import Column, equal
+from nabla.algebra.build import equal
+from nabla.algebra.expressions import Column
 from nabla.algebra.names import Mark, inner_table, mark_name, stored_fields, touched_table
 from nabla.algebra.nodes import At, Distinct, Filter, Join, MalformedPlan, Node, Project, Scan, UnionAll
 from nabla.calculus.delta import keys_of, mark_columns

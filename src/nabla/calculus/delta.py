@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from nabla.algebra.build import equal
+from nabla.algebra.calls import Named
 from nabla.algebra.clock import CLOCK, before, reads_clock
-from nabla.algebra.expressions import Expr, Named, equal
+from nabla.algebra.expressions import Expr
 from nabla.algebra.memo import Memo
 from nabla.algebra.names import Mark, mark_name
 from nabla.algebra.nodes import Aggregate, At, Filter, Negate, Node, Project, Scan, UnionAll, Weigh

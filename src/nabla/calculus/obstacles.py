@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nabla.algebra.clock import functions, reads_clock
-from nabla.algebra.expressions import Column, Expr, readable
+from nabla.algebra.expressions import Column, Expr
 from nabla.algebra.nodes import (
     Aggregate,
     Constant,
@@ -88,7 +88,7 @@ def _of_node(node: Node) -> Iterator[Obstacle]:
         )
         return
     for expression, place in expressions(node):
-        read = functions(expression.sql)
+        read = functions(expression)
         if read and not isinstance(node, Filter):
             yield Obstacle(
                 "NABLA_TIME_DEPENDENT",
@@ -99,7 +99,7 @@ def _of_node(node: Node) -> Iterator[Obstacle]:
         if not expression.deterministic:
             yield Obstacle(
                 "NABLA_NONDETERMINISTIC",
-                f"{readable(expression.sql)} gives another value each time it is evaluated",
+                f"{expression} gives another value each time it is evaluated",
                 place,
                 "Store the value in a table, or move it out of the view.",
             )
@@ -114,7 +114,7 @@ def _of_node(node: Node) -> Iterator[Obstacle]:
         if " collate " in compared.type.lower():
             yield Obstacle(
                 "NABLA_COLLATION",
-                f"{readable(compared.sql)} is compared by the collation {compared.type.split()[-1]}, and stored without it",
+                f"{compared} is compared by the collation {compared.type.split()[-1]}, and stored without it",
                 place,
                 "Compare what tells values apart by itself, such as lower(...), or leave the collation to those who read.",
             )
@@ -182,6 +182,6 @@ def expressions(node: Node) -> Iterator[tuple[Expr, str]]:
         case Aggregate():
             yield from ((e, f'aggregate "{c.column.label}"') for c in node.calls for e in c.inputs)
         case Window():
-            yield from ((c.call, f'window "{c.column.label}"') for c in node.calls)
+            yield from ((e, f'window "{c.column.label}"') for c in node.calls for e in c.call.inputs)
         case TopK():
             yield from ((o.expr, "ORDER BY") for o in node.order)

@@ -11,32 +11,63 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal as OneOf
 
-from nabla.algebra.expressions import Call, Column, Expr, quote
+from nabla.algebra import types
+from nabla.algebra.build import TRUE, all_of, arithmetic, cast, coalesce, compare, is_not_null, null, number, when
+from nabla.algebra.calls import Call
+from nabla.algebra.expressions import Apply, Column, Expr, Literal
 from nabla.algebra.names import part_name
 
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
 ORDERED = (*INTEGERS, "float", "double", "string", "date", "timestamp", "timestamp_ntz", "boolean", "binary")
 
+Extreme = OneOf["min", "max"]
+_CHOICES: dict[Extreme, tuple[str, str]] = {"min": ("Least", "<="), "max": ("Greatest", ">=")}
+"""The function that merges two partial results of min or of max, and how an extreme compares with others."""
+
 
 @dataclass(frozen=True)
 class Partial:
-    """A hidden column. `change` is its aggregate over the weighed change, `whole` that over plain rows, `merged` the new
-    value from the old one and the change (`{old}`, `{change}`, `{deleted}`)."""
+    """A hidden column of a change table.
+
+    `change` is its aggregate over the weighed change, `whole` the same over plain rows. A partial result of min or max says
+    so (`extreme`), and has `deleted`, the extreme of the rows that the change deletes.
+    """
 
     column: Column
-    change: Expr
-    whole: Expr
-    initial: str
-    merged: str = "({old} + {change})"
-    deleted: Expr | None = None
-    broken: str = ""
-    extreme: Literal["min", "max", ""] = ""
+    change: Call
+    whole: Call
+    extreme: Extreme | None = None
+    deleted: Call | None = None
 
     @property
     def cancels(self) -> bool:
-        return not self.extreme
+        """Whether deleted rows can be taken away from it again."""
+        return self.extreme is None
+
+    @property
+    def initial(self) -> Expr:
+        """The partial result of no rows."""
+        return Literal("0", self.column.type) if self.cancels else null(self.column.type)
+
+    def merge(self, old: Expr, change: Expr) -> Expr:
+        """The new partial result from the old one and the change; of a sum, either may be missing."""
+        if self.extreme is not None:
+            return Apply(_CHOICES[self.extreme][0], (old, change), self.column.type)
+        known = coalesce(old, self.initial), coalesce(change, self.initial)
+        return cast(arithmetic(known[0], "+", known[1], self._sum_type), self.column.type)
+
+    @property
+    def _sum_type(self) -> str:
+        decimal = types.parse_type(self.column.type)
+        return str(types.decimal_result("+", decimal, decimal)) if decimal.kind == "decimal" else self.column.type
+
+    def broken(self, old: Expr, change: Expr, deleted: Expr) -> Expr:
+        """Whether the merged extreme may be wrong: something at least as extreme was deleted."""
+        assert self.extreme is not None
+        beyond = compare(deleted, _CHOICES[self.extreme][1], self.merge(old, change))
+        return all_of((is_not_null(deleted), coalesce(beyond, TRUE)))
 
 
 @dataclass(frozen=True)
@@ -61,100 +92,88 @@ def maintained(call: Call, weight: Column) -> Maintained | None:
     return make(call, weight)
 
 
-def _named(call: Call, suffix: str, type_: str) -> Column:
+def _hidden(call: Call, suffix: str, type_: str) -> Column:
     return Column(part_name(call.column.name, suffix), type_)
 
 
-def _counted(call: Call, weight: Column) -> Partial:
+def _count_partial(call: Call, weight: Column) -> Partial:
     """How many rows the call sees: those that pass its filter and whose arguments are not NULL."""
-    tests = [f"{a.sql} IS NOT NULL" for a in call.arguments if a.nullable]
-    if call.filter:
-        tests.insert(0, f"({call.filter.sql})")
-    test = " AND ".join(tests)
-    seen = f"CASE WHEN {test} THEN {weight.ref.sql} ELSE 0L END" if tests else weight.ref.sql
-    whole = f"COUNT(CASE WHEN {test} THEN 1 END)" if tests else "COUNT(1)"
-    return Partial(_named(call, "count", "bigint"), Expr(f"SUM({seen})", "bigint"), Expr(whole, "bigint"), "0L")
+    column = _hidden(call, "count", "bigint")
+    tests = [call.filter] if call.filter else []
+    tests += [is_not_null(a) for a in call.arguments if a.nullable]
+    if not tests:
+        return Partial(column, Call(column, "sum", (weight.ref,)), Call(column, "count"))
+    seen = all_of(tests)
+    change = Call(column, "sum", (when(seen, weight.ref, number(0)),))
+    return Partial(column, change, Call(column, "count", (when(seen, number(1, "int")),)))
 
 
-def _argument(call: Call) -> str:
+def _argument(call: Call) -> Expr:
+    """The argument where the call sees the row, NULL elsewhere."""
     (argument,) = call.arguments
-    return f"CASE WHEN {call.filter.sql} THEN {argument.sql} END" if call.filter else argument.sql
+    return when(call.filter, argument) if call.filter else argument
 
 
-def _summed(call: Call, weight: Column) -> Partial | None:
+def _sum_partial(call: Call, weight: Column) -> Partial | None:
     """The exact sum, or None where a running sum would not be exact."""
-    type_ = call.arguments[0].type
-    if type_ in INTEGERS:
-        stored = "bigint"
-        whole = f"SUM(CAST({_argument(call)} AS BIGINT))"
-        change = f"SUM(CAST({_argument(call)} AS BIGINT) * {weight.ref.sql})"
-    elif (decimal := decimal_of(type_)) and (decimal[1] <= 6 or decimal[0] + 21 <= 38):
+    argument = _argument(call)
+    if argument.type in INTEGERS:
+        column = _hidden(call, "sum", "bigint")
+        wide = cast(argument, "bigint")
+        change = Call(column, "sum", (arithmetic(wide, "*", weight.ref, "bigint"),))
+        return Partial(column, change, Call(column, "sum", (wide,)))
+    decimal = decimal_of(argument.type)
+    if decimal and (decimal[1] <= 6 or decimal[0] + 21 <= 38):
         # A product of decimal(p,s) and a weight has p + 21 digits; beyond 38 Spark would cut the scale down to 6.
-        stored = f"decimal(38,{decimal[1]})"
-        whole = f"CAST(SUM({_argument(call)}) AS {stored})"
-        change = f"CAST(SUM({_argument(call)} * {weight.ref.sql}) AS {stored})"
-    else:
-        return None
-    return Partial(
-        _named(call, "sum", stored),
-        Expr(change, stored),
-        Expr(whole, stored),
-        f"CAST(0 AS {stored})",
-        f"CAST({{old}} + {{change}} AS {stored})",
-    )
+        column = _hidden(call, "sum", f"decimal(38,{decimal[1]})")
+        product = types.decimal_result("*", types.decimal(*decimal), types.as_decimal(types.BIGINT))
+        weighed = arithmetic(argument, "*", weight.ref, str(product))
+        return Partial(column, Call(column, "sum", (weighed,), cast=True), Call(column, "sum", (argument,), cast=True))
+    return None
 
 
 def _count(call: Call, weight: Column) -> Maintained:
-    count = _counted(call, weight)
-    return Maintained(call, (count,), Expr(count.column.ref.sql, call.column.type, False))
+    count = _count_partial(call, weight)
+    return Maintained(call, (count,), count.column.ref)
 
 
 def _sum(call: Call, weight: Column) -> Maintained | None:
-    count, total = _counted(call, weight), _summed(call, weight)
+    count, total = _count_partial(call, weight), _sum_partial(call, weight)
     if total is None:
         return None
-    value = f"CASE WHEN {count.column.ref.sql} > 0 THEN CAST({total.column.ref.sql} AS {call.column.type}) END"
-    return Maintained(call, (count, total), Expr(value, call.column.type))
+    some = compare(count.column.ref, ">", number(0))
+    return Maintained(call, (count, total), when(some, cast(total.column.ref, call.column.type)))
 
 
 def _avg(call: Call, weight: Column) -> Maintained | None:
-    count, total = _counted(call, weight), _summed(call, weight)
+    count, total = _count_partial(call, weight), _sum_partial(call, weight)
     if total is None:
         return None
-    sum_, n = total.column.ref.sql, count.column.ref.sql
+    n: Expr = count.column.ref
+    some = compare(n, ">", number(0))
     if decimal := decimal_of(call.arguments[0].type):
         precision, scale = min(38, decimal[0] + 10), decimal[1]
         if 38 - (precision - scale) < scale + 6:
             return None  # Spark would divide with fewer digits than avg itself has
-        quotient = f"CAST({sum_} AS DECIMAL({precision},{scale})) / CAST({n} AS DECIMAL(20,0))"
+        kinds = types.decimal(precision, scale), types.as_decimal(types.BIGINT)
+        quotient_type = str(types.decimal_result("/", *kinds))
+        quotient = arithmetic(cast(total.column.ref, str(kinds[0])), "/", cast(n, str(kinds[1])), quotient_type)
     else:
-        quotient = f"CAST({sum_} AS DOUBLE) / {n}"
-    value = f"CASE WHEN {n} > 0 THEN CAST({quotient} AS {call.column.type}) END"
-    return Maintained(call, (count, total), Expr(value, call.column.type))
+        quotient = arithmetic(cast(total.column.ref, "double"), "/", n, "double")
+    return Maintained(call, (count, total), when(some, cast(quotient, call.column.type)))
 
 
-def _extreme(extreme: Literal["min", "max"], choose: str, beyond: str) -> Callable[[Call, Column], Maintained | None]:
-    word = extreme.upper()
-
+def _extreme(function: Extreme) -> Callable[[Call, Column], Maintained | None]:
     def make(call: Call, weight: Column) -> Maintained | None:
-        type_ = call.arguments[0].type
-        if type_ not in ORDERED and not decimal_of(type_):
-            return None
         argument = _argument(call)
-        inserted = Expr(f"{word}(CASE WHEN {weight.ref.sql} > 0 THEN {argument} END)", type_)
-        deleted = Expr(f"{word}(CASE WHEN {weight.ref.sql} < 0 THEN {argument} END)", type_)
-        partial = Partial(
-            _named(call, extreme, type_),
-            inserted,
-            Expr(f"{word}({argument})", type_),
-            f"CAST(NULL AS {type_})",
-            f"{choose}({{old}}, {{change}})",
-            deleted,
-            # The new extreme stands unless something at least as extreme went away.
-            f"({{deleted}} IS NOT NULL AND COALESCE({{deleted}} {beyond} {choose}({{old}}, {{change}}), true))",
-            extreme,
+        if argument.type not in ORDERED and not decimal_of(argument.type):
+            return None
+        column = _hidden(call, function, argument.type)
+        inserted, deleted = (
+            Call(column, function, (when(compare(weight.ref, sign, number(0)), argument),)) for sign in (">", "<")
         )
-        return Maintained(call, (partial,), Expr(partial.column.ref.sql, call.column.type))
+        partial = Partial(column, inserted, Call(column, function, (argument,)), function, deleted)
+        return Maintained(call, (partial,), partial.column.ref)
 
     return make
 
@@ -164,12 +183,12 @@ FUNCTIONS: dict[str, Callable[[Call, Column], Maintained | None]] = {
     "sum": _sum,
     "avg": _avg,
     "mean": _avg,
-    "min": _extreme("min", "LEAST", "<="),
-    "max": _extreme("max", "GREATEST", ">="),
+    "min": _extreme("min"),
+    "max": _extreme("max"),
 }
 
 
 def count_rows(name: str, weight: Column) -> Partial:
     """The hidden number of rows of a group: when it reaches zero the group is gone."""
-    changed = Expr(f"SUM({quote(weight.name)})", "bigint")
-    return Partial(Column(name, "bigint", False), changed, Expr("COUNT(1)", "bigint"), "0L")
+    column = Column(name, "bigint", False)
+    return Partial(column, Call(column, "sum", (weight.ref,)), Call(column, "count"))

@@ -12,8 +12,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
 from pyspark.util import inheritable_thread_target
 
+from nabla.algebra.build import TRUE, when
+from nabla.algebra.calls import Named
 from nabla.algebra.clock import CLOCK, reads_clock
-from nabla.algebra.expressions import Column, Expr, Named
+from nabla.algebra.expressions import Column, Expr
 from nabla.algebra.names import stored_fields
 from nabla.algebra.nodes import At, Node, Project, Scan
 from nabla.calculus.recursion.fixpoint import Round
@@ -221,7 +223,7 @@ def _value_fields(schema: StructType) -> list[StructField]:
 
 def _add_values(state: Node, finish: Finish) -> Project:
     """Rows of a state with the view's values beside them, and whether the view keeps them."""
-    keep = finish.keep or Expr("true", "boolean", False)
+    keep = finish.keep or TRUE
     values = [Named(Column(f"value{i}#", v.type), _guard(v, keep)) for i, v in enumerate(finish.values)]
     columns = tuple(Named(c, c.ref) for c in state.columns)
     return Project(state, (*columns, *values, Named(Column("keep#", "boolean"), keep)))
@@ -231,4 +233,4 @@ def _guard(value: Expr, keep: Expr) -> Expr:
     """A value is only computed for rows that are kept: for others it might fail."""
     if value.column is not None:
         return value
-    return Expr(f"CASE WHEN {keep.sql} THEN {value.sql} END", value.type)
+    return when(keep, value)

@@ -88,7 +88,7 @@ class Formulas:
                 return self._renewed(w, node)
             case Window(calls=(only,)) if only.column == PLACE:
                 stored, change = (w.write(member.inputs[0]) for member in node.input.inputs)
-                return w.make("rank", tuple(w.words(o.sql) for o in only.order), w.make(SUM, (), stored, change))
+                return w.make("rank", tuple(w.words(o) for o in only.order), w.make(SUM, (), stored, change))
         return None
 
     def _stage_scan(self, w: Writer, scan: Scan) -> Formula:
@@ -130,9 +130,9 @@ class Formulas:
 
 def _merged(w: Writer, partial: Partial, read_again: bool) -> str:
     name = w.name(partial.column.name)
-    if partial.cancels:
+    if partial.extreme is None:
         return f"{name} + d {name}"
-    better = partial.merged.format(old=name, change=f"d {name}").lower()
+    better = f"{partial.extreme.lower()}({name}, d {name})"
     return f"{name.rpartition('.')[0]} where read again else {better}" if read_again else better
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from nabla.algebra.expressions import Call, Column, Expr
+from nabla.algebra.calls import Call
+from nabla.algebra.expressions import Column, Ref
 from nabla.algebra.nodes import WEIGHT
 from nabla.calculus import rules as rules  # registers the laws
 from nabla.calculus.laws import LAWS, Law
@@ -92,7 +93,7 @@ def _function(name: str) -> list[tuple[str, ...]]:
 
 
 def _probe(name: str, type_: str) -> Maintained | None:
-    call = Call(Column("result#1", type_), name, (Expr("`x#0`", type_),))
+    call = Call(Column("result#1", type_), name, (Ref("x#0", type_),))
     return maintained(call, WEIGHT)
 
 

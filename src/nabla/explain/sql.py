@@ -11,7 +11,7 @@ from collections.abc import Callable
 from sqlglot.dialects import Spark
 from sqlglot.tokens import TokenType
 
-from nabla.algebra.expressions import in_words, quote, quoted_names
+from nabla.algebra.expressions import quote
 from nabla.algebra.names import ColumnName, Mark, read_name
 from nabla.algebra.nodes import Aggregate, Generate, Join, Node, Opaque, Scan, TopK, UnionAll, Window
 from nabla.algebra.sql import to_sql
@@ -45,6 +45,24 @@ def sql_text(node: Node, relation: Callable[[Scan], str]) -> str:
     raw = to_sql(node, lambda scan: quote(relation(scan)), broadcast_side, lambda n: _STEMS.get(type(n), ""))
     names = _names(quoted_names(raw))
     return lay_out(in_words(raw, lambda name: _written(names.get(name, name))))
+
+
+# A string literal, or a quoted name: literals are matched so that a backtick inside them is not taken for a name.
+_TOKEN = re.compile(r"""(?P<text>r?'(?:[^'\\]|\\.)*'|r?"(?:[^"\\]|\\.)*")|`(?P<name>(?:[^`]|``)+)`""", re.IGNORECASE)
+
+
+def in_words(sql: str, name: Callable[[str], str]) -> str:
+    """The text with its columns, backticks and all, replaced by what `name` calls them."""
+
+    def plain(match: re.Match[str]) -> str:
+        return match[0] if match["text"] else name(match["name"].replace("``", "`"))
+
+    return _TOKEN.sub(plain, sql)
+
+
+def quoted_names(sql: str) -> list[str]:
+    """The names in backticks, each once, in the order of the text."""
+    return list(dict.fromkeys(m["name"].replace("``", "`") for m in _TOKEN.finditer(sql) if m["name"]))
 
 
 def _names(raw: list[str]) -> dict[str, str]:

@@ -19,7 +19,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
 
-from nabla.algebra.expressions import Call, Column
+from nabla.algebra.calls import Call
+from nabla.algebra.expressions import Column
 from nabla.algebra.memo import Memo
 from nabla.algebra.names import unique_name
 from nabla.algebra.nodes import Aggregate, Distinct, Filter, Join, Node, Project, Scan

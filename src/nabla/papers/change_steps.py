@@ -11,10 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from nabla.algebra.expressions import Call, Column, Expr, Named
+from nabla.algebra.calls import Call, Named
+from nabla.algebra.expressions import Column
 from nabla.algebra.memo import Memo
 from nabla.algebra.nodes import Aggregate, Distinct, Filter, Join, Node, Project
 from nabla.algebra.notation.tree import tree
+from nabla.algebra.parse import read_text
 from nabla.papers.change_tables import ChangeTableForm, converted
 from nabla.papers.pairs import Pairs
 
@@ -128,7 +130,7 @@ class Product:
 
     def _over(self, left: Node, right: Node) -> Node:
         joined = replace(self.node, left=left, right=right)
-        causes = Expr(f"({self.left.causes.ref.sql} * {self.right.causes.ref.sql})", "bigint", False)
+        causes = read_text(f"({self.left.causes.ref.sql} * {self.right.causes.ref.sql})", "bigint", False)
         return Project(joined, (*(Named(c, c.ref) for c in self.node.columns), Named(self.causes, causes)))
 
 

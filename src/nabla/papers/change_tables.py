@@ -13,9 +13,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nabla.algebra.expressions import Call, Column, Expr, Named
+from nabla.algebra.build import arithmetic, compare, number
+from nabla.algebra.calls import Call, Named
+from nabla.algebra.expressions import Column, Expr
 from nabla.algebra.names import Mark, mark_name
 from nabla.algebra.nodes import WEIGHT, Aggregate, Filter, Join, Node, Project, UnionAll
+from nabla.algebra.parse import read_text
 from nabla.calculus.delta import mark_columns, same_keys
 from nabla.calculus.partials import INTEGERS
 from nabla.papers.pairs import Pair
@@ -60,17 +63,17 @@ def converted(q: Aggregate, delta: Pair, causes: Column) -> ChangeTableForm | No
 
 
 def _weighted(plan: Node, sign: int) -> Node:
-    weight = Named(WEIGHT, Expr(f"{sign}L", "bigint", False))
+    weight = Named(WEIGHT, read_text(f"{sign}L", "bigint", False))
     return Project(plan, (*(Named(c, c.ref) for c in plan.columns), weight))
 
 
 def _weighted_value(call: Call) -> Expr:
     weight = WEIGHT.ref.sql
     if call.function == "sum":
-        return Expr(f"(CAST({call.arguments[0].sql} AS BIGINT) * {weight})", "bigint", False)
+        return read_text(f"(CAST({call.arguments[0].sql} AS BIGINT) * {weight})", "bigint", False)
     if not call.arguments:
         return WEIGHT.ref
-    return Expr(f"CASE WHEN {call.arguments[0].sql} IS NOT NULL THEN {weight} ELSE 0L END", "bigint", False)
+    return read_text(f"CASE WHEN {call.arguments[0].sql} IS NOT NULL THEN {weight} ELSE 0L END", "bigint", False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,10 +94,10 @@ def _applied(extent: Node, table: ChangeTableForm) -> _Applied:
     def value(c: Column) -> Expr:
         if c.name not in summed:
             return c.ref
-        return Expr(f"({c.ref.sql} + {beside.column(mark_name(c.name, Mark.OLD)).ref.sql})", c.type)
+        return arithmetic(c.ref, "+", beside.column(mark_name(c.name, Mark.OLD)).ref, c.type)
 
     combined = Project(both, tuple(Named(c, value(c)) for c in extent.columns))
-    left = Filter(combined, (Expr(f"({table.causes.ref.sql} <> 0)", "boolean", False),))
+    left = Filter(combined, (compare(table.causes.ref, "<>", number(0)),))
     stored = mark_columns(extent)
     fresh = Join(table.rows, stored, same_keys(table.rows, stored, table.group), "anti")
     in_order = tuple(Named(c, fresh.column(c.name).ref) for c in extent.columns)

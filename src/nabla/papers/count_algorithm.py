@@ -10,9 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import reduce
 
-from nabla.algebra.expressions import Call, Column, Expr, Named
+from nabla.algebra.calls import Call, Named
+from nabla.algebra.expressions import Column, Expr
 from nabla.algebra.names import own_name
 from nabla.algebra.nodes import Aggregate, Distinct, Filter, Join, Node, Project, Scan, UnionAll
+from nabla.algebra.parse import read_text
 from nabla.papers.pair_laws import Operand
 from nabla.papers.pairs import Pairs
 from nabla.papers.sets import EMPTY, RowSet
@@ -115,7 +117,7 @@ def _product(relations: list[RowSet]) -> RowSet:
 def _tagged(product: RowSet, member: Canonical, causes: int) -> Node | None:
     if product.plan is None:
         return None
-    tag = Named(CAUSES, Expr(f"{causes}L", "bigint", False))
+    tag = Named(CAUSES, read_text(f"{causes}L", "bigint", False))
     return Project(member.selected(product.plan), (*member.attributes, tag))
 
 
@@ -127,4 +129,4 @@ def _summed(view: Node, causes: list[Node | None]) -> Node:
 def _without_zeros(rows: Node) -> Node:
     keys = tuple(c.name for c in rows.columns if c.name != CAUSES.name)
     total = Aggregate(rows, keys, (Call(CAUSES, "sum", (CAUSES.ref,)),))
-    return Filter(total, (Expr(f"({CAUSES.ref.sql} <> 0)", "boolean", False),))
+    return Filter(total, (read_text(f"({CAUSES.ref.sql} <> 0)", "boolean", False),))

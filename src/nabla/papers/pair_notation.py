@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import accumulate, count
 
-from nabla.algebra.expressions import Expr, Named, quote
+from nabla.algebra.build import is_null_literal
+from nabla.algebra.calls import Named
+from nabla.algebra.expressions import Expr, quote
 from nabla.algebra.memo import Memo, count_uses
 from nabla.algebra.names import Mark, label_of
 from nabla.algebra.nodes import (
@@ -201,7 +203,7 @@ def _only_renames(node: Project) -> bool:
 
 def _pads(node: Project) -> bool:
     """A row of an outer join whose other side is missing."""
-    values = [o.expr.column or o.expr.sql.removeprefix("CAST(NULL AS ") != o.expr.sql for o in node.outputs]
+    values = [o.expr.column or is_null_literal(o.expr) for o in node.outputs]
     return all(values) and keeps_every_column(node)
 
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from nabla.algebra.build import equal, null
+from nabla.algebra.calls import Named
 from nabla.algebra.equalities import equality_of
-from nabla.algebra.expressions import Expr, Named, equal
+from nabla.algebra.expressions import Expr
 from nabla.algebra.nodes import (
     Aggregate,
     Distinct,
@@ -209,7 +211,7 @@ def padded(q: Operator, rows: RowSet) -> RowSet:
     if rows.plan is None:
         return EMPTY
     present, columns = rows.plan.names, q.node.columns
-    nulls = {c.name: Expr(f"CAST(NULL AS {c.type})", c.type) for c in columns}
+    nulls = {c.name: null(c.type) for c in columns}
     return RowSet(Project(rows.plan, tuple(Named(c, c.ref if c.name in present else nulls[c.name]) for c in columns)))
 
 

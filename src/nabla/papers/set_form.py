@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import reduce
 
-from nabla.algebra.expressions import Column, Named
+from nabla.algebra.calls import Named
+from nabla.algebra.expressions import Column
 from nabla.algebra.memo import Memo
 from nabla.algebra.names import part_name, unique_name
 from nabla.algebra.nodes import (

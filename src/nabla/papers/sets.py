@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from nabla.algebra.expressions import Column, Named
+from nabla.algebra.calls import Named
+from nabla.algebra.expressions import Column
 from nabla.algebra.nodes import Distinct, ExceptAll, IntersectAll, Join, Node, Project, UnionAll
 from nabla.calculus.delta import mark_columns, same_keys
 

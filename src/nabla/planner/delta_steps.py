@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from nabla.algebra.build import all_of
 from nabla.algebra.expressions import Expr
 from nabla.algebra.nodes import Filter, Node, Project, Scan
 from nabla.algebra.traverse import relations
@@ -140,5 +141,5 @@ def _finish(staged: Staged, stage: Stage) -> Finish:
             tests += [c.substitute(definitions) for c in part.conjuncts]
         else:
             definitions = {o.column.name: o.expr.substitute(definitions) for o in part.outputs}
-    keep = Expr(" AND ".join(f"({t.sql})" for t in tests), "boolean") if tests else None
+    keep = all_of(tests) if tests else None
     return Finish(stage, tuple(definitions[c.name] for c in staged.root.columns), keep)

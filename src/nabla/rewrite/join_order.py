@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
+from nabla.algebra.calls import Named
 from nabla.algebra.clock import timed
 from nabla.algebra.equalities import equality
-from nabla.algebra.expressions import Expr, Named
+from nabla.algebra.expressions import Expr
 from nabla.algebra.memo import Memo
 from nabla.algebra.names import is_touched
 from nabla.algebra.nodes import Aggregate, At, Constant, Filter, Join, Node, Project, Scan, UnionAll

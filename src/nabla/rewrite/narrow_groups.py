@@ -13,9 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import count
 
+from nabla.algebra.calls import Named
 from nabla.algebra.clock import reads_clock
 from nabla.algebra.equalities import exactly_equal_columns
-from nabla.algebra.expressions import Column, Named
+from nabla.algebra.expressions import Column
 from nabla.algebra.memo import Memo
 from nabla.algebra.names import number_of, unique_name
 from nabla.algebra.nodes import Aggregate, Filter, Join, Node, Project, Scan

@@ -67,7 +67,7 @@ def _aggregate_needs(node: Aggregate, needed: Names) -> Names:
 
 def _window_needs(node: Window, needed: Names) -> Names:
     calls = [c for c in node.calls if c.column.name in needed]
-    return needed | Names(node.partition) | _read(e for c in calls for e in (c.call, *(o.expr for o in c.order)))
+    return needed | Names(node.partition) | _read(e for c in calls for e in c.inputs)
 
 
 _NEEDS: dict[type[Node], Callable[..., Names]] = {

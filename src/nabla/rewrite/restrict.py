@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from nabla.algebra.expressions import Column, Expr, equal
+from nabla.algebra.build import equal
+from nabla.algebra.expressions import Column, Expr
 from nabla.algebra.nodes import (
     Aggregate,
     Distinct,

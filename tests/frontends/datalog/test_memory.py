@@ -7,8 +7,11 @@ from random import Random
 
 import pytest
 
-from nabla.algebra.expressions import Column, Expr, Named, equal
+from nabla.algebra.build import equal
+from nabla.algebra.calls import Named
+from nabla.algebra.expressions import Column, Expr
 from nabla.algebra.nodes import At, Distinct, Filter, Join, Node, Project, Scan, UnionAll
+from nabla.algebra.parse import read_text
 from nabla.algebra.reference.interpreter import Database, evaluate
 from nabla.calculus.recursion.memory import Memory, MemoryRelation, Piece, TooManyRows
 
@@ -18,7 +21,7 @@ T = Scan("t", At.OLD, (Column("e", "bigint"),), ("x",))
 
 
 def _on(left: str, right: str, null_safe: bool = False) -> Expr:
-    return equal(Expr(f"`{left}`", "bigint"), Expr(f"`{right}`", "bigint"), null_safe)
+    return equal(read_text(f"`{left}`", "bigint"), read_text(f"`{right}`", "bigint"), null_safe)
 
 
 def _kept(node: Node, *names: str) -> Project:
@@ -32,11 +35,11 @@ QUERIES: list[Node] = [
     Join(R, S, (_on("d", "a"), _on("b", "c", True)), "inner"),
     Join(R, WITHOUT, (_on("a", "c"),), "inner"),
     Join(R, Distinct(BOTH), (_on("a", "v", True),), "semi"),
-    Join(R, Filter(BOTH, (Expr("(`u` > 1)", "boolean"),)), (_on("a", "u", True),), "anti"),
+    Join(R, Filter(BOTH, (read_text("(`u` > 1)", "boolean"),)), (_on("a", "u", True),), "anti"),
     Join(R, _kept(S, "d"), (_on("a", "d"),), "inner"),
-    Join(R, Project(S, (Named(Column("f", "bigint"), Expr("(`c` + 1)", "bigint")),)), (_on("a", "f"),), "inner"),
-    Join(R, S, (Expr("(`a` < `c`)", "boolean"),), "inner"),
-    *(Join(R, S, (_on("b", "c"), Expr("(`a` < `d`)", "boolean")), kind) for kind in ("inner", "semi", "anti")),  # type: ignore[arg-type]
+    Join(R, Project(S, (Named(Column("f", "bigint"), read_text("(`c` + 1)", "bigint")),)), (_on("a", "f"),), "inner"),
+    Join(R, S, (read_text("(`a` < `c`)", "boolean"),), "inner"),
+    *(Join(R, S, (_on("b", "c"), read_text("(`a` < `d`)", "boolean")), kind) for kind in ("inner", "semi", "anti")),  # type: ignore[arg-type]
     Join(R, S, (_on("b", "c"),), "left"),
     Join(R, T, (), "inner"),
 ]

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from nabla._cached import cached_property
-from nabla.algebra.expressions import Call, Column, Expr, Named, Order, WindowCall
+from nabla.algebra.calls import Call, Named, Order, WindowCall
+from nabla.algebra.expressions import Column, Expr
 from nabla.algebra.nodes.base import At, MalformedPlan, Node
 
 JoinKind = Literal["inner", "left", "right", "full", "semi", "anti"]
@@ -183,7 +184,7 @@ class Window(Node):
         for key in self.partition:
             self.input.column(key)
         for call in self.calls:
-            self._check("Window", call.call, *(o.expr for o in call.order))
+            self._check("Window", *call.inputs)
         self._check_distinct_names()
 
     @cached_property

@@ -12,7 +12,9 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from nabla.algebra.expressions import Expr, in_words
+from nabla.algebra.build import is_null_literal
+from nabla.algebra.calls import Call, Order
+from nabla.algebra.expressions import Expr
 from nabla.algebra.memo import Memo
 from nabla.algebra.names import Mark, is_inner, part_name, read_name
 from nabla.algebra.nodes import (
@@ -113,9 +115,9 @@ class Writer:
             plain = f"{self._tables[found.unmarked]}.{plain}"
         return _marked(plain, found.marks)
 
-    def words(self, sql: str) -> str:
+    def words(self, expr: Expr | Order | Call) -> str:
         """An expression; what type a constant is cast to goes without saying."""
-        text, before = in_words(sql, self.name), ""
+        text, before = expr.spell(self.name), ""
         while text != before:
             text, before = _LITERAL_CAST.sub(r"\1", text), text
         return bare(text)
@@ -129,7 +131,7 @@ class Writer:
             names = [_unmarked(side.column) for side in conjunct.sides if side.column is not None]
             if len(names) == 2 and names[0] == names[1]:
                 return _label(names[0])
-        return self.words(conjunct.sql)
+        return self.words(conjunct)
 
     def table(self, scan: Scan) -> str:
         number = self._occurrences.get((scan.table, tuple(c.name for c in scan.output)), 1)
@@ -137,12 +139,12 @@ class Writer:
 
     def project(self, node: Project) -> Formula:
         inner = self.write(node.input)
-        kept = [o for o in node.outputs if not o.expr.sql.startswith("CAST(NULL AS ")]
+        kept = [o for o in node.outputs if not is_null_literal(o.expr)]
         if all(o.expr.column and _label(o.expr.column) == _label(o.column.name) for o in kept):
             return inner if kept == list(node.outputs) else self.make("×", (), inner, self.make("null"))
         listed = []
         for o in node.outputs:
-            value, name = self.words(o.expr.sql), o.column.label
+            value, name = self.words(o.expr), o.column.label
             listed.append(name if value.rpartition(".")[2] == name else f"{value} → {name}")
         return self.make("π", tuple(listed), inner)
 
@@ -152,7 +154,9 @@ class Writer:
         if not node.calls:
             return self.make("G" if weighed else "δ", keys, self.write(node.input))
         calls = tuple(
-            self.name(c.column.name) if c.template == "{0}" else f"{self.words(c.sql)} → {c.column.label}"
+            self.name(c.column.name)
+            if c.column.name.endswith(("~", "~gone"))
+            else f"{self.words(c)} → {c.column.label}"
             for c in node.calls
         )
         sign = "γ±" if weighed else "γ"
@@ -201,12 +205,14 @@ def _constant(w: Writer, n: Constant) -> Formula:
 
 
 def _window(w: Writer, n: Window) -> Formula:
-    return w.make("ω", tuple(f"{w.words(c.over(n.partition))} → {c.column.label}" for c in n.calls), w.write(n.input))
+    return w.make(
+        "ω", tuple(f"{bare(c.over(n.partition, w.name))} → {c.column.label}" for c in n.calls), w.write(n.input)
+    )
 
 
 def _top(w: Writer, n: TopK) -> Formula:
     most = f"{n.limit if n.limit is not None else 'all'}" + (f" after {n.offset}" if n.offset else "")
-    order = tuple(w.words(o.sql) for o in n.order)
+    order = tuple(w.words(o) for o in n.order)
     return w.make("τ", (f"{most} by {order[0]}", *order[1:]) if order else (most,), w.write(n.input))
 
 
@@ -227,7 +233,7 @@ _WRITINGS: dict[type, Callable[..., Formula]] = {
     TopK: _top,
     ExceptAll: lambda w, n: w.make("∸", (), w.write(n.left), w.write(n.right)),
     IntersectAll: lambda w, n: w.make("∩", (), w.write(n.left), w.write(n.right)),
-    Generate: lambda w, n: w.make("μ", (w.words(n.generator.sql),), w.write(n.input)),
+    Generate: lambda w, n: w.make("μ", (w.words(n.generator),), w.write(n.input)),
     Recursion: lambda w, n: w.make("↻", (n.table,), w.make(SUM, (), w.write(n.start), w.write(n.step))),
     Opaque: lambda w, n: w.make("query"),
 }

@@ -49,20 +49,20 @@ def _labels(columns: tuple[Column, ...]) -> tuple[str, ...]:
 
 
 def _projected(w: Writer, node: Project) -> str:
-    values = [(w.words(o.expr.sql), o.column.label) for o in node.outputs]
+    values = [(w.words(o.expr), o.column.label) for o in node.outputs]
     return ", ".join(name if value.rpartition(".")[2] == name else f"{value} → {name}" for value, name in values)
 
 
 def _aggregated(w: Writer, node: Aggregate) -> str:
     keys = ", ".join(node.column(k).label for k in node.keys)
-    calls = ", ".join(f"{w.words(c.sql)} → {c.column.label}" for c in node.calls)
+    calls = ", ".join(f"{w.words(c)} → {c.column.label}" for c in node.calls)
     return "; ".join(part for part in (f"by {keys}" if keys else "", calls) if part)
 
 
 def _top(w: Writer, node: TopK) -> Head:
     after = f"after {node.offset} " if node.offset else ""
     most = f"{node.limit} " if node.limit is not None else ""
-    by = f"by {', '.join(w.words(o.sql) for o in node.order) or 'nothing'}"
+    by = f"by {', '.join(w.words(o) for o in node.order) or 'nothing'}"
     return Head("top" if most else "all", f"{most}{after}{by}")
 
 
@@ -83,11 +83,11 @@ _HEADS: dict[type, Callable[..., Head]] = {
     Consolidate: lambda w, n: Head("consolidate"),
     Distinct: lambda w, n: Head("distinct"),
     Aggregate: lambda w, n: Head("aggregate", _aggregated(w, n)),
-    Window: lambda w, n: Head("window", ", ".join(w.words(c.over(n.partition)) for c in n.calls)),
+    Window: lambda w, n: Head("window", ", ".join(c.over(n.partition, w.name) for c in n.calls)),
     TopK: _top,
     ExceptAll: lambda w, n: Head("except all"),
     IntersectAll: lambda w, n: Head("intersect all"),
-    Generate: lambda w, n: Head("generate", f"{w.words(n.generator.sql)} → {', '.join(_labels(n.output))}"),
+    Generate: lambda w, n: Head("generate", f"{w.words(n.generator)} → {', '.join(_labels(n.output))}"),
     Recursion: lambda w, n: Head("recursion", f"{n.table}, level by level", _labels(n.output)),
     Opaque: lambda w, n: Head("query", n.sql),
 }

@@ -216,7 +216,7 @@ def _opaque(node: Opaque, run: Run) -> Bag:
 
 @evaluates(Filter)
 def _filter(node: Filter, run: Run) -> Bag:
-    conjuncts = tuple(replace(c, sql=run.database.moments.bound(c.sql)) for c in node.conjuncts)
+    conjuncts = tuple(map(run.database.moments.bind, node.conjuncts))
     passes = all_true(conjuncts, node.input.columns)
     return Counter({row: n for row, n in run(node.input).items() if passes(row)})
 

@@ -18,8 +18,8 @@ from nabla.algebra.equalities import equality_of
 from nabla.algebra.expressions import Column, Expr
 from nabla.algebra.nodes import At, Distinct, Filter, Join, Node, Project, Scan, UnionAll
 from nabla.algebra.reference.evaluator import Row, parse_type
-from nabla.algebra.reference.evaluator.types import INTEGRAL
 from nabla.algebra.reference.interpreter import Bag, Database, Run, all_true, bag_of
+from nabla.algebra.types import INTEGRAL
 
 Key: TypeAlias = object
 """The value of a column, or a tuple of those of several."""

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Protocol, TypeAlias
 
-from nabla.algebra.expressions import Column, Expr, Named, equal
+from nabla.algebra.build import equal
+from nabla.algebra.calls import Named
+from nabla.algebra.expressions import Column, Expr
 from nabla.algebra.nodes import At, Consolidate, Constant, Filter, Join, Node, Project, Scan, UnionAll, Weigh
+from nabla.algebra.parse import read_text
 
 Naming: TypeAlias = Callable[[str], str]
 
@@ -114,7 +117,7 @@ def set_changes(names: Mapping[str, tuple[Column, ...]]) -> dict[str, Node]:
             every = tuple(range(len(columns)))
             weight = fresh.column(Column("weight", "bigint", False))
             weighed = Weigh(Consolidate(scan(name, At.DELTA, columns, every, fresh)), weight)
-            moved = Filter(weighed, (Expr(f"({weight.ref.sql} {sign} 0)", "boolean", False),))
+            moved = Filter(weighed, (read_text(f"({weight.ref.sql} {sign} 0)", "boolean", False),))
             rows = Project(moved, tuple(Named(c, c.ref) for c in weighed.input.columns))
             queries[relation] = without(rows, scan(name, against, columns, every, fresh))
     return queries

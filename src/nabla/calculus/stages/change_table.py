@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from nabla.algebra.expressions import Call, Column, Expr, Named
+from nabla.algebra.build import any_of, call, cast, coalesce, compare, is_not_null, number, when
+from nabla.algebra.calls import Named
+from nabla.algebra.expressions import Column, Expr
 from nabla.algebra.names import Mark, mark_name, own_name, stage_column, stored_fields
 from nabla.algebra.nodes import WEIGHT, Aggregate, At, Filter, Generate, Join, Node, Project, Scan, Unweigh, Weigh
 from nabla.calculus.delta import Derivation, mark_columns, same_keys
@@ -35,10 +37,10 @@ class ChangeTable(Stage):
         return tuple(p for p in self.partials if not p.cancels)
 
     def initial(self, c: Derivation) -> Node:
-        calls = tuple(_aggregated(_changed(p), p.whole) for p in self.partials)
+        calls = tuple(replace(p.whole, column=_changed(p)) for p in self.partials)
         table = Aggregate(c.new(self.source), self.keys, calls)
         outputs = [Named(table.column(k), table.column(k).ref) for k in self.keys]
-        outputs += [Named(p.column, self._or_initial(p, _changed(p).ref)) for p in self.partials]
+        outputs += [Named(p.column, coalesce(_changed(p).ref, p.initial)) for p in self.partials]
         return Project(table, tuple(outputs))
 
     def touched(self, c: Derivation) -> Node | None:
@@ -63,13 +65,13 @@ class ChangeTable(Stage):
 
     def _change_table(self, rows: Node) -> Node:
         weighed = Weigh(rows)
-        calls = [_aggregated(_changed(p), p.change) for p in self.partials]
-        calls += [_aggregated(_deleted(p), p.deleted) for p in self.partials if p.deleted]
+        calls = [replace(p.change, column=_changed(p)) for p in self.partials]
+        calls += [replace(p.deleted, column=_deleted(p)) for p in self.partials if p.deleted]
         return Aggregate(weighed, self.keys, tuple(calls))
 
     def _with_recomputed(self, merged: Node, c: Derivation) -> tuple[Node, dict[str, Expr]]:
         """Groups whose extreme was deleted get it from the rows that are left; if there are none, nothing is read."""
-        broken = Expr(" OR ".join(self._broken(p) for p in self.extremes), "boolean", False)
+        broken = any_of(_broken(p) for p in self.extremes)
         lost = Filter(merged, (broken,))
         now = c.new(self.source)
         if self.keys:
@@ -78,7 +80,7 @@ class ChangeTable(Stage):
             now = restrict(now, wanted, on_columns(now, self.keys, wanted))
         else:
             # One group: read the source only if its extreme was deleted.
-            flag = Named(Column(own_name("lost"), "int", False), Expr("1", "int", False))
+            flag = Named(Column(own_name("lost"), "int", False), number(1, "int"))
             now = Project(Join(now, Project(lost, (flag,))), tuple(Named(col, col.ref) for col in now.columns))
         calls = tuple(f.call for f in self.functions if not f.partials[0].cancels)
         again = mark_columns(Aggregate(now, self.keys, calls), Mark.AGAIN)
@@ -89,38 +91,25 @@ class ChangeTable(Stage):
         }
         return Join(merged, again, same_keys(merged, again, self.keys, Mark.AGAIN), "left"), fresh
 
-    def _broken(self, p: Partial) -> str:
-        assert p.deleted is not None
-        return p.broken.format(old=_old(p).ref.sql, change=_changed(p).ref.sql, deleted=_deleted(p).ref.sql)
-
-    def _or_initial(self, p: Partial, value: Expr) -> Expr:
-        return Expr(f"COALESCE({value.sql}, {p.initial})", p.column.type, p.column.nullable)
-
-    def _merged(self, p: Partial, fresh: dict[str, Expr]) -> str:
-        old, change = _old(p).ref.sql, _changed(p).ref.sql
-        if p.cancels:
-            old, change = f"COALESCE({old}, {p.initial})", f"COALESCE({change}, {p.initial})"
-        value = p.merged.format(old=old, change=change)
-        if p.column.name in fresh:
-            value = f"CASE WHEN {self._broken(p)} THEN {fresh[p.column.name].sql} ELSE {value} END"
-        return f"CAST({value} AS {p.column.type})"
+    def _merged(self, p: Partial, fresh: dict[str, Expr]) -> Expr:
+        value = p.merge(_old(p).ref, _changed(p).ref)
+        return when(_broken(p), fresh[p.column.name], value) if p.column.name in fresh else value
 
     def _old_and_new(self, merged: Node, fresh: dict[str, Expr]) -> Node:
         """Two signed rows for each touched group, made in one pass."""
         sign = Column(own_name("sign"), "bigint", False)
-        old = ", ".join(_old(p).ref.sql for p in self.partials)
-        new = ", ".join(self._merged(p, fresh) for p in self.partials)
-        pair = Expr(f"stack(2, -1L, {old}, 1L, {new})", "row")
+        old = [_old(p).ref for p in self.partials]
+        new = [cast(self._merged(p, fresh), p.column.type) for p in self.partials]
+        pair = call("stack", number(2, "int"), number(-1), *old, number(1), *new, type="row")
         pairs = Generate(merged, pair, (sign, *(_now(p.column) for p in self.partials)))
-        count = _now(self.count).ref.sql
-        there = f"{count} > 0" if self.keys else f"{count} IS NOT NULL"
-        rows = Filter(pairs, (Expr(f"({there})", "boolean"),))
+        count = _now(self.count).ref
+        rows = Filter(pairs, (compare(count, ">", number(0)) if self.keys else is_not_null(count),))
         outputs = [Named(rows.column(k), rows.column(k).ref) for k in self.keys]
         outputs += [Named(p.column, _now(p.column).ref) for p in self.partials]
         return Unweigh(Project(rows, (*outputs, Named(sign, sign.ref))), sign.name)
 
     def present(self) -> Expr | None:
-        return Expr(f"({self.count.ref.sql} > 0)", "boolean", False) if self.keys else None
+        return compare(self.count.ref, ">", number(0)) if self.keys else None
 
     def outputs(self) -> tuple[Named, ...]:
         keys = [Named(self.node.column(k), self.node.column(k).ref) for k in self.keys]
@@ -132,7 +121,11 @@ def _marked(column: Column, mark: Mark) -> Column:
 
 
 def _old(p: Partial) -> Column:
-    return _marked(p.column, Mark.OLD)
+    return Column(mark_name(p.column.name, Mark.OLD), p.column.type)
+
+
+def _broken(p: Partial) -> Expr:
+    return p.broken(_old(p).ref, _changed(p).ref, _deleted(p).ref)
 
 
 def _changed(p: Partial) -> Column:
@@ -145,8 +138,3 @@ def _deleted(p: Partial) -> Column:
 
 def _now(column: Column) -> Column:
     return _marked(column, Mark.NOW)
-
-
-def _aggregated(column: Column, expression: Expr | None) -> Call:
-    assert expression is not None
-    return Call(column, "partial", (expression,), template="{0}")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from nabla.algebra.expressions import Call, Column, Expr, Named
+from nabla.algebra.build import call, compare, number
+from nabla.algebra.calls import Call, Named
+from nabla.algebra.expressions import Column, Expr
 from nabla.algebra.names import WEIGHT_FIELD, Mark, mark_name, own_name, state_table, stored_fields, touched_table
 from nabla.algebra.nodes import WEIGHT, Aggregate, At, Filter, Generate, Node, Project, Scan
 from nabla.algebra.traverse import relations
@@ -14,6 +16,7 @@ from nabla.rewrite.restrict import on_columns, restrict
 
 COPIES = Column(own_name("copies"), "bigint", False)
 COPY = Column(own_name("copy"), "bigint", False)
+_EACH_COPY = call("explode", call("sequence", number(1), COPIES.ref, type="array<bigint>"), type="bigint")
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,7 @@ class Stage:
         """The stored state, each row as often as it counts."""
         summed = self._summed(at)
         if self.how in (AFFECTED_PARTITIONS, ONE_PARTITION, FIRST_ROWS, LEVELS):  # rows of groups are all different
-            repeated = Generate(summed, Expr(f"explode(sequence(1L, {COPIES.ref.sql}))", "bigint"), (COPY,))
+            repeated = Generate(summed, _EACH_COPY, (COPY,))
             return Project(repeated, tuple(Named(c, c.ref) for c in self.state))
         return Project(summed, tuple(Named(c, c.ref) for c in self.state))
 
@@ -91,7 +94,7 @@ class Stage:
         log = Scan(self.state_table, at, (*self.state, WEIGHT), (*stored_fields(self.state), WEIGHT_FIELD))
         copies = Call(COPIES, "sum", (WEIGHT.ref,))
         by_row = Aggregate(log, tuple(c.name for c in self.state), (copies,))
-        return Filter(by_row, (Expr(f"({COPIES.ref.sql} <> 0)", "boolean", False),))
+        return Filter(by_row, (compare(COPIES.ref, "<>", number(0)),))
 
     def present(self) -> Expr | None:
         """Which rows of the state are rows of the stage; None if all are."""

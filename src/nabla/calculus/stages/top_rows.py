@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from nabla.algebra.expressions import Column, Expr, Named, Order, WindowCall
+from nabla.algebra.build import number
+from nabla.algebra.calls import Call, Named, Order, WindowCall
+from nabla.algebra.expressions import Column, Expr, Foreign, hole
 from nabla.algebra.names import WEIGHT_FIELD, own_name, stored_fields
 from nabla.algebra.nodes import WEIGHT, At, Node, Project, Scan, TopK, UnionAll, Weigh, Window
 from nabla.calculus.delta import Derivation
@@ -33,12 +35,12 @@ class TopRows(Stage):
         log = Scan(self.state_table, At.OLD, (*self.state, WEIGHT), (*stored_fields(self.state), WEIGHT_FIELD))
         members = tuple(_marked(rows, flag) for flag, rows in enumerate((log, Weigh(change))))
         rows = UnionAll(members, (*self.state, WEIGHT, NEW))
-        place = WindowCall(PLACE, Expr("dense_rank()", "int", False), self.node.order)
+        place = WindowCall(Call(PLACE, "dense_rank"), self.node.order)
         return Window(rows, (), (place,))
 
 
 def _marked(rows: Node, flag: int) -> Node:
-    mark = Named(NEW, Expr(str(flag), "int", False))
+    mark = Named(NEW, number(flag, "int"))
     return Project(rows, (*(Named(c, c.ref) for c in rows.columns), mark))
 
 
@@ -51,4 +53,4 @@ def _sortable(column: Column) -> Expr:
     """A column to sort by; a map is not, but its text is."""
     if "map<" not in column.type:
         return column.ref
-    return Expr(f"to_json(struct({column.ref.sql}))", "string")
+    return Foreign(f"to_json(struct({hole(0)}))", (column.ref,), "string")

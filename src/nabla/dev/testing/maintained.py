@@ -12,8 +12,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from nabla.algebra.calls import Named
 from nabla.algebra.clock import Moments
-from nabla.algebra.expressions import Column, Named
+from nabla.algebra.expressions import Column
 from nabla.algebra.names import WEIGHT_FIELD, stored_fields
 from nabla.algebra.nodes import At, Filter, Node, Project, Recursion
 from nabla.algebra.reference.interpreter import Bag, Database, added, evaluate, negated

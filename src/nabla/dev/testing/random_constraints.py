@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from nabla.algebra.expressions import Call, Column, Expr, equal, quote
+from nabla.algebra.build import equal
+from nabla.algebra.calls import Call
+from nabla.algebra.expressions import Column, quote
 from nabla.algebra.nodes import Aggregate, At, Filter, Join, Node, Scan
+from nabla.algebra.parse import read_text
 from nabla.dev.testing.random_data import Schema, Sizes, Table
 from nabla.dev.testing.random_plans import ALL, random_plan
 
@@ -58,15 +61,15 @@ def _counted(node: Node, keys: tuple[str, ...], mark: str = "") -> Aggregate:
 def _key(table: Table, columns: tuple[Column, ...]) -> Node:
     names = tuple(_named(c, "").name for c in columns)
     tests = ["(`n#0` > 1)", *(f"({quote(name)} IS NULL)" for name in names)]
-    return Filter(_counted(_scan(table), names), (Expr(" OR ".join(tests), "boolean", False),))
+    return Filter(_counted(_scan(table), names), (read_text(" OR ".join(tests), "boolean", False),))
 
 
 def _foreign_key(child: Table, column: Column, parent: Table, target: Column) -> Node:
     mine, other = _named(column, ""), _named(target, "'")
-    present = Expr(f"({quote(mine.name)} IS NOT NULL)", "boolean", False)
+    present = read_text(f"({quote(mine.name)} IS NOT NULL)", "boolean", False)
     return Join(Filter(_scan(child), (present,)), _scan(parent, "'"), (equal(mine.ref, other.ref),), "anti")
 
 
 def _same_size(one: Table, other: Table) -> Node:
     both = Join(_counted(_scan(one), (), "s"), _counted(_scan(other, "'"), (), "t"))
-    return Filter(both, (Expr("(`ns#0` <> `nt#0`)", "boolean", False),))
+    return Filter(both, (read_text("(`ns#0` <> `nt#0`)", "boolean", False),))

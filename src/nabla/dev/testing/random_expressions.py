@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
 
 from nabla.algebra.expressions import Expr
+from nabla.algebra.parse import read_text
 from nabla.algebra.reference.evaluator import SqlType, parse_type
 from nabla.algebra.reference.evaluator.arithmetic import operation
-from nabla.algebra.reference.evaluator.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, decimal, wider
+from nabla.algebra.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, decimal, wider
 from nabla.dev.testing.random_terms import (
     CONSTANTS,
     INTEGERS,
@@ -57,8 +58,8 @@ class Expressions:
                 return sample
             if sample.bound < capacity(type_) and kind == sample.kind:
                 cast = f"CAST({sample.sql} AS {type_.upper()})"
-                return Sample(Expr(cast, type_, sample.nullable), sample.bound, sample.exact)
-        return Sample(Expr(literal(None, type_), type_, True))
+                return Sample(read_text(cast, type_, sample.nullable), sample.bound, sample.exact)
+        return Sample(read_text(literal(None, type_), type_, True))
 
     def condition(self, depth: int = 2) -> Expr:
         """Mostly something that reads a column, and often a form that lets rows pass, since NULLs make much unknown."""
@@ -101,7 +102,7 @@ class Expressions:
         parts = tuple(parts)
         null = any(p.nullable for p in parts) if nullable is None else nullable
         sure = all(p.exact for p in parts) if exact is None else exact
-        return Sample(Expr(sql, str(type_), null), bound, sure)
+        return Sample(read_text(sql, str(type_), null), bound, sure)
 
     def _fits(self, sample: Sample) -> bool:
         kind = parse_type(sample.expr.type)

@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random
 
-from nabla.algebra.expressions import Call, Column, Expr, Order, WindowCall
+from nabla.algebra.calls import Call, Order, WindowCall
+from nabla.algebra.expressions import Column
 from nabla.algebra.nodes import Aggregate, Node, Window
+from nabla.algebra.parse import read_call, read_text
 from nabla.algebra.reference.evaluator import SqlType, parse_type
 from nabla.dev.testing.random_expressions import Expressions
 from nabla.dev.testing.random_terms import NUMBERS, Sample
@@ -105,8 +107,8 @@ def aggregate(rng: Random, below: Relation, fresh: Fresh, more: bool) -> Relatio
 def _call(rng: Random, expressions: Expressions, fresh: Fresh, more: bool) -> tuple[Call, Result]:
     condition = expressions.condition(1) if rng.random() < 0.2 else None
     if rng.random() < 0.2:
-        result = _count(Sample(Expr("1", "int", False)))
-        arguments = rng.choice(((), (Expr("1", "int", False),)))
+        result = _count(Sample(read_text("1", "int", False)))
+        arguments = rng.choice(((), (read_text("1", "int", False),)))
         return Call(fresh("n", "bigint", False), "count", arguments, filter=condition), result
     function = rng.choice(_COMMON * 2 + _MORE * more)
     argument = _argument(rng, expressions, function)
@@ -190,7 +192,7 @@ def _ranking(rng: Random, columns: list[Sample], fresh: Fresh, total: bool = Fal
     text = rng.choice(list(functions))
     label, type_, bound = functions[text]
     column = fresh(label, type_, False)
-    call = WindowCall(column, Expr(text, type_, False), _order(rng, columns, total))
+    call = WindowCall(read_call(text, column, {}), _order(rng, columns, total))
     return call, Sample(column.ref, bound, type_ != "double")
 
 
@@ -202,7 +204,7 @@ def _neighbour(rng: Random, columns: list[Sample], fresh: Fresh) -> tuple[Window
     x = Expressions(rng, columns).any(0)
     column = fresh("near", x.expr.type, True)
     text = rng.choice(_NEIGHBOURS).format(x=x.sql)
-    return WindowCall(column, Expr(text, x.expr.type), _order(rng, columns, total=True)), Sample(
+    return WindowCall(read_call(text, column, {}), _order(rng, columns, total=True)), Sample(
         column.ref, x.bound, x.exact
     )
 
@@ -215,5 +217,5 @@ def _running(rng: Random, columns: list[Sample], fresh: Fresh) -> tuple[WindowCa
     column = fresh(function, result.type, result.nullable)
     frame = rng.choice(_FRAMES)
     order = () if not frame and rng.random() < 0.5 else _order(rng, columns, total=frame.startswith("ROWS"))
-    call = WindowCall(column, Expr(f"{function}({argument.sql})", result.type, result.nullable), order, frame)
+    call = WindowCall(Call(column, function, (argument.expr,)), order, frame)
     return call, Sample(column.ref, result.bound, result.exact)

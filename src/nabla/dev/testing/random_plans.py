@@ -12,8 +12,10 @@ from functools import partial
 from random import Random
 from typing import TypeVar
 
+from nabla.algebra.build import equal
+from nabla.algebra.calls import Named, Order
 from nabla.algebra.clock import before, reads_clock
-from nabla.algebra.expressions import Column, Expr, Named, Order, equal
+from nabla.algebra.expressions import Column, Expr
 from nabla.algebra.names import label_of, unique_name
 from nabla.algebra.nodes import (
     At,
@@ -31,6 +33,7 @@ from nabla.algebra.nodes import (
     TopK,
     UnionAll,
 )
+from nabla.algebra.parse import read_text
 from nabla.algebra.reference.interpreter import Database
 from nabla.dev.testing.random_data import DEFAULT, DOMAINS, Schema, Sizes, Table, random_database, random_schema
 from nabla.dev.testing.random_expressions import Expressions
@@ -120,7 +123,7 @@ class Plans:
         types = [self.rng.choice(list(DOMAINS)) for _ in range(self.rng.randint(1, 3))]
         output = tuple(self.fresh("k", type_, True) for type_ in types)
         rows = tuple(
-            tuple(Expr(literal(self.rng.choice((None, *DOMAINS[type_])), type_), type_) for type_ in types)
+            tuple(read_text(literal(self.rng.choice((None, *DOMAINS[type_])), type_), type_) for type_ in types)
             for _ in range(self.rng.choice((0, 1, 2, 2, 3, 3)))
         )
         return self.named(Constant(output, rows), [_domain_bound(type_) for type_ in types], rows=3)
@@ -233,7 +236,7 @@ def _generate(p: Plans, depth: int, scans: int) -> Relation:
         bounds, exacts = [3.0, bound], [True, exact]
     text = form.format(a=array, n=len(items), list=", ".join(i.sql for i in items))
     outer = p.rng.random() < 0.4
-    node = Generate(below.node, Expr(text, "row"), tuple(output), outer)
+    node = Generate(below.node, read_text(text, "row"), tuple(output), outer)
     old = below.columns
     return p.named(node, [*(c.bound for c in old), *bounds], below.rows * 3, [*(c.exact for c in old), *exacts])
 
@@ -268,7 +271,7 @@ def _join_condition(p: Plans, left: Relation, right: Relation, kind: str) -> tup
         return (_null_aware(s, t),), True
     if p.rng.random() < 0.2:
         return (
-            Expr(f"({s.sql} {p.rng.choice(('<', '<=', '<>', '>'))} {t.sql})", "boolean", s.nullable or t.nullable),
+            read_text(f"({s.sql} {p.rng.choice(('<', '<=', '<>', '>'))} {t.sql})", "boolean", s.nullable or t.nullable),
         ), False
     conjuncts = [equal(s.expr, t.expr, null_safe=p.rng.random() < 0.25)]
     if p.rng.random() < 0.15:
@@ -285,7 +288,7 @@ def _both(p: Plans, left: Relation, right: Relation) -> Expressions:
 
 def _null_aware(s: Sample, t: Sample) -> Expr:
     """The condition that NOT IN becomes: unknown counts as a match."""
-    return Expr(f"(({s.sql} = {t.sql}) OR (({s.sql} = {t.sql}) IS NULL))", "boolean", False)
+    return read_text(f"(({s.sql} = {t.sql}) OR (({s.sql} = {t.sql}) IS NULL))", "boolean", False)
 
 
 def _union_all(p: Plans, depth: int, scans: int) -> Relation | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from nabla.algebra.expressions import Expr
 from nabla.algebra.reference.evaluator import SqlType, parse_type
-from nabla.algebra.reference.evaluator.types import INT, decimal_literal, type_of
+from nabla.algebra.types import INT, decimal_literal, type_of
 
 NUMBERS = ("int", "decimal", "double")
 INTEGERS = {"int": 2.0e9, "bigint": 4.0e18}

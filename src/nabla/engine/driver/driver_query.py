@@ -167,7 +167,7 @@ def _exact_here(node: Node) -> bool:
         case TopK():
             return _all_exact([o.expr for o in node.order], node.columns)
         case Window():
-            ranks = all(call.call.sql == "dense_rank()" and not call.frame for call in node.calls)
+            ranks = all(call.call.function == "dense_rank" and not call.frame for call in node.calls)
             return ranks and _all_exact([o.expr for c in node.calls for o in c.order], node.input.columns)
     return False
 

@@ -55,17 +55,17 @@ def finish_on_driver(finish: Finish, change: pa.Table, schema: pa.Schema) -> pa.
     """The view's change from that of its state where the view is the stage itself, renamed; else Spark computes it."""
     stage = finish.stage
     present = stage.present()
-    if finish.keep is not None and (present is None or finish.keep.sql != f"({present.sql})"):
+    if finish.keep is not None and (present is None or finish.keep != present):
         return None
     held = dict(zip((c.name for c in stage.state), change.columns, strict=False))
     functions = stage.functions if isinstance(stage, ChangeTable) else ()
-    known = {f.value.sql: partial(_VALUES[f.call.function], f, held) for f in functions}
+    known = {f.value: partial(_VALUES[f.call.function], f, held) for f in functions}
     columns = []
     for value, field in zip(finish.values, schema, strict=True):
         if value.column is not None:
             column = held[value.column]
-        elif value.sql in known:
-            column = known[value.sql]()
+        elif value in known:
+            column = known[value]()
         else:
             return None
         try:

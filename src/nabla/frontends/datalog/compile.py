@@ -11,8 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from nabla.algebra.expressions import Column, Expr, Named, equal, quote
+from nabla.algebra.build import equal
+from nabla.algebra.calls import Named
+from nabla.algebra.expressions import Column, Expr, quote
 from nabla.algebra.nodes import Constant, Filter, Join, Node, Project
+from nabla.algebra.parse import read_text
 from nabla.calculus.recursion.relations import Fresh, same
 from nabla.frontends.datalog import terms
 from nabla.frontends.datalog.clauses import Clause, Condition, Define, Lookup, names
@@ -26,7 +29,7 @@ Read: TypeAlias = Callable[[str, tuple[int, ...], Fresh], Node]
 def cast(expr: Expr, kind: str) -> Expr:
     if expr.type == kind:
         return expr
-    return Expr(f"CAST({expr.sql} AS {kind})", kind, expr.nullable, expr.deterministic)
+    return read_text(f"CAST({expr.sql} AS {kind})", kind, expr.nullable, expr.deterministic)
 
 
 @dataclass
@@ -71,7 +74,7 @@ class Translation:
     def _start(self, atoms: list[Atom]) -> Body:
         if not atoms:
             one = self.fresh.column(Column("one", "int", False))
-            return Body(Constant((one,), ((Expr("1", "int", False),),)))
+            return Body(Constant((one,), ((read_text("1", "int", False),),)))
         first = atoms.pop(0)
         node, values, inner = self._scanned(first)
         return Body(_filtered(node, inner), values)
@@ -152,14 +155,14 @@ class Translation:
             return self._typed(term.name, body.values[term.name])
         kind, nullable = self.typing.expression(term, self.known)
         values = {name: self._typed(name, body.values[name]) for name in variables_of(term)}
-        return Expr(sql_of(term), kind or "void", nullable).substitute(values)
+        return read_text(sql_of(term), kind or "void", nullable).substitute(values)
 
     def _comparison(self, condition: Comparison, body: Body) -> Expr:
         left, right = self.expression(condition.left, body), self.expression(condition.right, body)
         left, right = _as_time(condition.left, left, right), _as_time(condition.right, right, left)
         if condition.operator == "=":
             return equal(left, right)
-        return Expr(f"({left.sql} {condition.operator} {right.sql})", "boolean", left.nullable or right.nullable)
+        return read_text(f"({left.sql} {condition.operator} {right.sql})", "boolean", left.nullable or right.nullable)
 
     def _negate(self, atom: Atom, body: Body) -> None:
         node, values, conditions = self._scanned(atom)
@@ -177,7 +180,7 @@ class Translation:
         body.node = Join(body.node, node, tuple(on), "inner" if lookup.default is None else "left")
         value = result.ref
         if lookup.default is not None:
-            value = Expr(f"COALESCE({quote(result.name)}, {sql_of(lookup.default)})", result.type, False)
+            value = read_text(f"COALESCE({quote(result.name)}, {sql_of(lookup.default)})", result.type, False)
         body.values[lookup.result.name] = value
 
 
@@ -193,7 +196,7 @@ def _filtered(node: Node, conditions: list[Expr]) -> Node:
 
 
 def _is_constant(column: Column, argument: terms.Constant) -> Expr:
-    value = Expr(argument.sql, argument.type, argument.type == "void")
+    value = read_text(argument.sql, argument.type, argument.type == "void")
     if argument.type == "string" and column.type != "string":
         value = cast(value, column.type)
     return equal(column.ref, value, null_safe=argument.type == "void")

@@ -12,7 +12,7 @@ from nabla.algebra.reference.evaluator.aggregates import AGGREGATES
 from nabla.algebra.reference.evaluator.calls import names_of
 from nabla.algebra.reference.evaluator.compiler import Scope, children, parse, shape_of
 from nabla.algebra.reference.evaluator.terms import constant
-from nabla.algebra.reference.evaluator.types import (
+from nabla.algebra.types import (
     BIGINT,
     BOOLEAN,
     DOUBLE,

@@ -14,8 +14,8 @@ from nabla.algebra.reference.evaluator import Row, Value, evaluate_expression, p
 from nabla.algebra.reference.evaluator import Term as Compiled
 from nabla.algebra.reference.evaluator.aggregates import aggregation
 from nabla.algebra.reference.evaluator.casts import cast_to
-from nabla.algebra.reference.evaluator.types import UNKNOWN
 from nabla.algebra.reference.evaluator.values import null_safe_equal
+from nabla.algebra.types import UNKNOWN
 from nabla.frontends.datalog.clauses import aggregates
 from nabla.frontends.datalog.functions import AGGREGATE_FUNCTIONS
 from nabla.frontends.datalog.program import Program

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from nabla.algebra.expressions import Call, Column, Expr, Named
+from nabla.algebra.calls import Call, Named
+from nabla.algebra.expressions import Column, Expr
 from nabla.algebra.nodes import Aggregate, Constant, Distinct, Filter, Node, Project, UnionAll
+from nabla.algebra.parse import read_text
 from nabla.calculus.recursion.relations import Fresh
 from nabla.frontends.datalog.clauses import Clause, aggregates
 from nabla.frontends.datalog.compile import Body, Read, Translation, cast, head_row
@@ -52,7 +54,7 @@ def clause_plan(
 def _facts(facts: Sequence[Clause], columns: Sequence[Column], typing: Typing, fresh: Fresh) -> Node:
     rows = []
     for fact in facts:
-        values = (Expr(sql_of(a), typing.expression(a, {})[0] or "void") for a in fact.arguments)
+        values = (read_text(sql_of(a), typing.expression(a, {})[0] or "void") for a in fact.arguments)
         rows.append(tuple(cast(v, c.type) for v, c in zip(values, columns, strict=True)))
     return Constant(tuple(map(fresh.column, columns)), tuple(dict.fromkeys(rows)))
 
@@ -81,7 +83,7 @@ def _grouped(translation: Translation, body: Body, columns: Sequence[Column]) ->
     kept = Project(body.node, (*named, *(Named(c, c.ref) for c in body.node.columns)))
     calls = _Calls(translation, body)
     values = [calls.value(a, keys) if aggregates(a) else keys[a].ref for a in clause.arguments]
-    there = None if keys else Expr(f"({calls.add(Apply('count', ())).sql} > 0)", "boolean", False)
+    there = None if keys else read_text(f"({calls.add(Apply('count', ())).sql} > 0)", "boolean", False)
     grouped: Node = Aggregate(kept, tuple(n.column.name for n in named), tuple(calls.calls))
     if there is not None:
         grouped = Filter(grouped, (there,))
@@ -89,7 +91,7 @@ def _grouped(translation: Translation, body: Body, columns: Sequence[Column]) ->
     outputs = []
     for argument, value, column in zip(clause.arguments, values, columns, strict=True):
         kind = types.get(value.column or "") or translation.typing.expression(argument, translation.known)[0]
-        outputs.append(Named(fresh.column(column), cast(Expr(value.sql, kind or "void"), column.type)))
+        outputs.append(Named(fresh.column(column), cast(read_text(value.sql, kind or "void"), column.type)))
     return Project(grouped, tuple(outputs))
 
 
@@ -124,4 +126,4 @@ class _Calls:
             around = Apply(term.function, marks, term.distinct)
         elif isinstance(term, Operation):
             around = Operation(term.operator, marks)
-        return Expr(sql_of(around), "void").substitute(places)
+        return read_text(sql_of(around), "void").substitute(places)

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from nabla._cached import cached_property
-from nabla.algebra.expressions import Column, Named
+from nabla.algebra.calls import Named
+from nabla.algebra.expressions import Column
 from nabla.algebra.nodes import At, Node, Project, Scan
 from nabla.calculus.recursion.relations import Fresh, scan
 from nabla.frontends.datalog.clauses import Clause, split_lookups

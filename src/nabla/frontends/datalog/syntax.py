@@ -13,7 +13,7 @@ from typing import TypeAlias
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
-from nabla.algebra.reference.evaluator.types import decimal_literal
+from nabla.algebra.types import decimal_literal
 from nabla.errors import NablaError
 from nabla.frontends.datalog.terms import (
     Aggregation,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from nabla.algebra.expressions import Column
-from nabla.algebra.reference.evaluator.types import FLOAT, FRACTIONAL, INTEGRAL, numeric, parse_type, wider
+from nabla.algebra.types import FLOAT, FRACTIONAL, INTEGRAL, numeric, parse_type, wider
 from nabla.errors import NablaError
 from nabla.frontends.datalog.clauses import Clause, Condition, Define, Lookup
 from nabla.frontends.datalog.functions import ZERO_WHEN_EMPTY, Changeable, KnownTypes, TypeOf, UnknownType

@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from nabla.algebra.expressions import Call, Column, Expr, Named, equal
+from nabla.algebra.build import equal
+from nabla.algebra.calls import Call, Named
+from nabla.algebra.expressions import Column, Expr
 from nabla.algebra.names import unique_name
 from nabla.algebra.nodes import Aggregate, At, Distinct, Filter, Join, JoinKind, Node, Project, Scan
+from nabla.algebra.parse import read_text
 from nabla.frontends.nested import expressions as sql
 from nabla.frontends.nested import language
 from nabla.frontends.nested.conditions import condition
@@ -88,7 +91,7 @@ class Planner:
         types = dict(source.schema.atoms)
         flat = self.scan(name, Schema(tuple((n, types[n]) for n in names)))
         texts = {n: c.ref.sql for n, c in flat.columns.items()}
-        pieces = {n: Expr(_singleton(part, texts), part.array) for n, part in schema.parts}
+        pieces = {n: read_text(_singleton(part, texts), part.array) for n, part in schema.parts}
         return self._united(flat.node, flat.columns, schema, pieces)
 
     def _united(self, node: Node, columns: Mapping[str, Column], schema: Schema, pieces: Mapping[str, Expr]) -> Planned:
@@ -174,7 +177,7 @@ class Planner:
         """The relation with a column that is true, by which a row of it is known where an outer join may pad."""
         mark = self._column("present", "boolean")
         columns = [Named(c, c.ref) for c in r.columns.values()]
-        node = Project(r.node, (*columns, Named(mark, Expr("true", "boolean", nullable=False))))
+        node = Project(r.node, (*columns, Named(mark, read_text("true", "boolean", nullable=False))))
         return Planned(node, r.schema, r.columns), mark.ref.sql
 
     # Columns
@@ -192,12 +195,12 @@ class Planner:
         for name, kind in schema.types.items():
             own = known.get(texts[name])
             columns[name] = own if own is not None and own.label == name else self._column(name, kind)
-            outputs.append(Named(columns[name], Expr(texts[name], kind)))
+            outputs.append(Named(columns[name], read_text(texts[name], kind)))
         return Planned(Project(node, (*outputs, *more)), schema, columns)
 
 
 def _boolean(text: str) -> Expr:
-    return Expr(text, "boolean")
+    return read_text(text, "boolean")
 
 
 def _on(r: Planned, s: Planned) -> tuple[Expr, ...]:

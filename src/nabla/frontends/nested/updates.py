@@ -6,7 +6,9 @@ subschema; it is expanded first.
 
 from __future__ import annotations
 
-from nabla.algebra.expressions import Named, equal, quote
+from nabla.algebra.build import equal
+from nabla.algebra.calls import Named
+from nabla.algebra.expressions import quote
 from nabla.algebra.names import inner_table
 from nabla.algebra.nodes import Join, Node, Project
 from nabla.frontends.nested.equations import UPDATES, Sign

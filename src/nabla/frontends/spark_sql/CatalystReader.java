@@ -33,10 +33,13 @@ public class CatalystReader {
 
     private final SqlTemplates templates;
     private final Set printedByPython;
+    private final Set known;
 
-    public CatalystReader(SparkSession session, Collection printedByPython) {
+    /** `known` are the classes that an expression may consist of that takes the place of a function. */
+    public CatalystReader(SparkSession session, Collection printedByPython, Collection known) {
         this.templates = new SqlTemplates(session);
         this.printedByPython = new HashSet(printedByPython);
+        this.known = new HashSet(known);
     }
 
     // ---------------------------------------------------------------- what a plan reads
@@ -104,7 +107,8 @@ public class CatalystReader {
     /**
      * A function like nvl keeps its arguments beside the expression that replaces it, and rules rewrite the replacement only:
      * after them the arguments name columns that are gone. A stand-in has the arguments as its children. It is a Python UDF
-     * because rules move these about but never try to evaluate them. An aggregate like count_if that is a count in the end
+     * because rules move these about but never try to evaluate them. Where the replacement consists of known functions alone, as
+     * that of nvl, EXTRACT or BETWEEN does, it takes the function's place: two spellings are one thing. An aggregate like count_if that is a count in the end
      * becomes one at once: the rules that turn subqueries into joins know of a count alone that it is 0 where there are no rows.
      */
     public LogicalPlan standIns(LogicalPlan plan) {
@@ -126,10 +130,30 @@ public class CatalystReader {
     private Expression standIn(Expression e) {
         InheritAnalysisRules function = (InheritAnalysisRules) e;
         Seq arguments = arguments(function);
+        Expression replacement = inlined(function.child());
+        if (isKnown(function, replacement, arguments)) return replacement;
         String sql = templates.of(function, arguments);
         if (sql == null) return inlined(function.child());
         ExprId id = NamedExpression$.MODULE$.newExprId();
         return new PythonUDF(STANDIN + simpleName(e) + ":" + sql, null, e.dataType(), arguments, 100, e.deterministic(), id);
+    }
+
+    private boolean isKnown(InheritAnalysisRules function, Expression replacement, Seq arguments) {
+        String name = simpleName(function);
+        if (function instanceof RuntimeReplaceableAggregate || name.startsWith("Try") || known.contains(name)) return false;
+        return isKnown(replacement, arguments);
+    }
+
+    /** Whether everything but the arguments is of a known class. */
+    private boolean isKnown(Expression e, Seq arguments) {
+        for (int i = 0; i < arguments.size(); i++) {
+            if (((Expression) arguments.apply(i)).canonicalized().equals(e.canonicalized())) return true;
+        }
+        if (!known.contains(simpleName(e))) return false;
+        for (Iterator i = e.children().iterator(); i.hasNext();) {
+            if (!isKnown((Expression) i.next(), arguments)) return false;
+        }
+        return true;
     }
 
     /** What BETWEEN and its kin compute once and name has no name in SQL: it is written wherever it is used. */

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
-from nabla.algebra.expressions import Call, Column, Expr, WindowCall
-from nabla.frontends.spark_sql.expressions import Printer, Unsupported, is_deterministic
+from nabla.algebra.build import number
+from nabla.algebra.calls import Call, WindowCall
+from nabla.algebra.expressions import Column
+from nabla.frontends.spark_sql.expressions import Translator, Unsupported
 from nabla.frontends.spark_sql.tree import Expression
 
 # One name for a function, whatever alias the query used.
@@ -38,19 +40,21 @@ PRINTED = _FRAMELESS | _BOUNDS.keys() | {"NthValue", "WindowExpression", "Window
 PRINTED |= {"SortOrder", "ListAgg", "Mode", "First", "Last", "HyperLogLogPlusPlus", "PivotFirst"}
 
 
-def call(p: Printer, e: Expression, column: Column) -> Call:
+def call(p: Translator, e: Expression, column: Column) -> Call:
     """An AggregateExpression as the call that defines `column`."""
     function, distinct = e.children[0], bool(e.fields["isDistinct"])
     name = _CANONICAL.get(function.function, function.function)
     inputs = [part.children[0] if part.kind == "SortOrder" else part for part in function.children]
     arguments = tuple(p.expr(part) for part in inputs)
-    if name == "count" and not distinct and [a.sql for a in arguments] == ["1"]:
+    if name == "count" and not distinct and list(arguments) == [number(1, "int")]:
         arguments = ()
     condition = p.expr(e.fields["filter"]) if e.fields["filter"] else None
-    return Call(column, name, arguments, distinct, condition, _template(p, function, name, distinct))
+    ignores_nulls = function.kind in ("First", "Last") and bool(function.fields["ignoreNulls"])
+    template = _template(p, function, name, distinct)
+    return Call(column, name, arguments, distinct, condition, template, ignores_nulls)
 
 
-def _template(p: Printer, function: Expression, name: str, distinct: bool) -> str:
+def _template(p: Translator, function: Expression, name: str, distinct: bool) -> str:
     """How the call is written where `name(arguments)` does not say it all."""
     word, fields = "DISTINCT " if distinct else "", function.fields
     if function.kind == "ListAgg" and fields.get("orderExpressions"):
@@ -59,8 +63,6 @@ def _template(p: Printer, function: Expression, name: str, distinct: bool) -> st
     if function.kind == "Mode" and fields["reverseOpt"] is not None:
         # Spark's own text has the direction the wrong way round.
         return f"mode() WITHIN GROUP (ORDER BY {{0}}{'' if fields['reverseOpt'] else ' DESC'})"
-    if function.kind in ("First", "Last") and fields["ignoreNulls"]:
-        return f"{name}({word}{{0}}, true)"
     if function.kind == "HyperLogLogPlusPlus" and fields["relativeSD"] != 0.05:
         return f"{name}({word}{{0}}, {fields['relativeSD']})"
     if function.kind in PRINTED:
@@ -72,36 +74,35 @@ def _template(p: Printer, function: Expression, name: str, distinct: bool) -> st
     return re.sub(r"`(\{\d+\})`", r"\1", function.sql)
 
 
-def window_call(p: Printer, e: Expression, column: Column) -> WindowCall:
+def window_call(p: Translator, e: Expression, column: Column) -> WindowCall:
     """A WindowExpression; the partition is the operator's."""
     function, window = e.children
     order = tuple(p.order(o) for o in window.fields["orderSpec"])
     frame = "" if function.kind in _FRAMELESS else _frame(p, window.children[-1])
-    text = Expr(_window_function(p, function, column), e.type, e.nullable, is_deterministic(function))
-    return WindowCall(column, text, order, frame)
+    return WindowCall(_window_function(p, function, column), order, frame)
 
 
-def _window_function(p: Printer, function: Expression, column: Column) -> str:
+def _window_function(p: Translator, function: Expression, column: Column) -> Call:
     if function.kind == "AggregateExpression":
-        return call(p, function, column).sql
+        return call(p, function, column)
     if function.kind in _RANKING:
-        return f"{function.function}()"
+        return Call(column, function.function)
     if function.kind not in ("NTile", "Lead", "Lag", "NthValue"):
         raise Unsupported(f"the window function {function.function}")
-    nulls = " IGNORE NULLS" if function.fields.get("ignoreNulls") else ""
-    return f"{function.function}({p.arguments(function)}){nulls}"
+    arguments = tuple(p.expr(argument) for argument in function.children)
+    return Call(column, function.function, arguments, ignore_nulls=bool(function.fields.get("ignoreNulls")))
 
 
-def _frame(p: Printer, frame: Expression) -> str:
+def _frame(p: Translator, frame: Expression) -> str:
     if frame.kind != "SpecifiedWindowFrame":
         return ""
     lower, upper = (_bound(p, bound) for bound in frame.children)
     return f"{'ROWS' if frame.fields['frameType'] == 'RowFrame' else 'RANGE'} BETWEEN {lower} AND {upper}"
 
 
-def _bound(p: Printer, bound: Expression) -> str:
+def _bound(p: Translator, bound: Expression) -> str:
     if bound.kind in _BOUNDS:
         return _BOUNDS[bound.kind]
     if bound.kind == "UnaryMinus":
-        return f"{p.text(bound.children[0])} PRECEDING"
-    return f"{p.text(bound)} FOLLOWING"
+        return f"{p.expr(bound.children[0]).sql} PRECEDING"
+    return f"{p.expr(bound).sql} FOLLOWING"

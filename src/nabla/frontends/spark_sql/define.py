@@ -15,7 +15,8 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from nabla.algebra.expressions import Column, Named
+from nabla.algebra.calls import Named
+from nabla.algebra.expressions import Column
 from nabla.algebra.nodes import MalformedPlan, Node, Opaque, Project
 from nabla.errors import NablaError
 from nabla.frontends.spark_sql import tree

@@ -1,7 +1,8 @@
-"""Catalyst expressions as Spark SQL text over unique column names.
+"""Catalyst expressions as trees over unique column names.
 
-Spark prints most expressions so that it parses them back to the same thing. What it prints for people only (lambdas, fields of
-structs, literals whose type would be guessed anew …) is printed here; what has no SQL at all is refused.
+A function that the tree knows becomes an `Apply` if Spark writes it as the tree would: then nothing but its class and its
+arguments matters. Every other function keeps the text that Spark has for it, proved to parse back to the same expression.
+What has no SQL at all is refused.
 """
 
 from __future__ import annotations
@@ -9,15 +10,24 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
 
-from nabla._cached import cached_property
-from nabla.algebra import clock
-from nabla.algebra.expressions import Column, Expr, Order, equal, quote
+from nabla.algebra.build import all_of, arithmetic, cast, compare, is_not_null, negate, number
+from nabla.algebra.calls import Order
+from nabla.algebra.expressions import (
+    Clock,
+    Column,
+    Expr,
+    Foreign,
+    Lambda,
+    Literal,
+    Variable,
+    hole,
+    string_literal,
+)
+from nabla.algebra.functions import FUNCTIONS
+from nabla.algebra.normalize import interval_part, make
+from nabla.frontends.spark_sql.literals import literal
 from nabla.frontends.spark_sql.tree import Expression
-
-_HOLE = re.compile(r"`\{(\d+)\}`")
-_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 
 # Catalyst takes these for deterministic, mostly because they are constant during one query; a view outlives the query.
 _CHANGEABLE = frozenset(
@@ -38,8 +48,6 @@ _CHANGEABLE = frozenset(
     ]
 )
 
-
-# The clock is read by tokens, so that a refresh can give the value that holds, and the one that held before.
 _OF_THE_CLOCK = {
     "CurrentDate": "current_date()",
     "CurrentTimestamp": "current_timestamp()",
@@ -58,10 +66,10 @@ class Unsupported(Exception):
 
 
 @dataclass(frozen=True)
-class Printer:
-    """Prints the expressions of one operator. It knows, by the numbers that Catalyst gave them, how to write the attributes
-    that the operator sees, Python functions, the scalar subqueries that have become columns, and aggregate functions;
-    `variables` numbers those of lambdas as they come up."""
+class Translator:
+    """Translates the expressions of one operator. It knows, by the numbers that Catalyst gave them, the attributes that the
+    operator sees, the names of Python functions, the scalar subqueries that have become columns, and the values of aggregate
+    functions; `variables` numbers those of lambdas as they come up."""
 
     columns: Mapping[int, Column]
     udfs: Mapping[int, str]
@@ -70,20 +78,25 @@ class Printer:
     variables: dict[int, int] = field(default_factory=dict)
 
     def expr(self, e: Expression) -> Expr:
-        e = _bare(e)
-        if e.kind in ("EqualTo", "EqualNullSafe"):
-            left, right = (self.expr(child) for child in e.children)
-            return equal(left, right, null_safe=e.kind == "EqualNullSafe")
-        result = Expr(self.text(e), e.type, e.nullable, is_deterministic(e))
-        if foreign := result.columns - self._known:
-            # Names of fields in a type: they would be taken for columns.
-            raise Unsupported(f"an expression with the quoted names {', '.join(sorted(foreign))}")
-        return result
+        if e.kind in TRANSLATIONS:
+            return TRANSLATIONS[e.kind](self, e)
+        if e.kind in FUNCTIONS and _is_written_as(e):
+            return make(e.kind, self.parts(e), e.type, e.nullable)
+        return self.foreign(e, e.sql)
 
-    @cached_property
-    def _known(self) -> frozenset[str]:
-        columns = {c.name for c in (*self.columns.values(), *self.subqueries.values())}
-        return frozenset(columns.union(*(value.columns for value in self.calls.values())))
+    def parts(self, e: Expression) -> tuple[Expr, ...]:
+        return tuple(self.expr(child) for child in e.children)
+
+    def foreign(self, e: Expression, template: str | None) -> Foreign:
+        """The text that Spark has for it, over its children."""
+        if template is None:
+            raise Unsupported(f"{e.function or e.kind}, which Spark cannot print as SQL that means the same")
+        closed = template if _is_closed(template) else f"({template})"
+        return Foreign(closed, self.parts(e), e.type, e.nullable, e.deterministic and e.kind not in _CHANGEABLE)
+
+    def call(self, e: Expression, name: str, *more: str) -> Foreign:
+        """A function by its name, with more arguments, as text, after its children."""
+        return self.foreign(e, f"{name}({', '.join([*(hole(i) for i, _ in enumerate(e.children)), *more])})")
 
     def conjuncts(self, e: Expression) -> tuple[Expr, ...]:
         if e.kind == "And":
@@ -97,55 +110,38 @@ class Printer:
             nulls_first=e.fields["nullOrdering"] == "NullsFirst",
         )
 
-    def text(self, e: Expression) -> str:
-        if e.kind in PRINTERS:
-            return PRINTERS[e.kind](self, e)
-        return self.filled(e)
 
-    def filled(self, e: Expression) -> str:
-        """The text that Spark has for it, its children put into the holes."""
-        if e.sql is None:
-            raise Unsupported(f"{e.function or e.kind}, which Spark cannot print as SQL that means the same")
-        text = _HOLE.sub(lambda hole: self.text(e.children[int(hole[1])]), e.sql)
-        return text if _is_closed(e.sql) else f"({text})"
-
-    def arguments(self, e: Expression) -> str:
-        return ", ".join(self.text(child) for child in e.children)
+# Texts that Spark has for a function beside the one that the tree writes.
+_OTHER_TEXTS = {
+    "StringTrim": "trim(both from {0})",
+    "StringTrimLeft": "trim(leading from {0})",
+    "StringTrimRight": "trim(trailing from {0})",
+    "RLike": "rlike({0}, {1})",
+}
 
 
-def is_deterministic(e: Expression) -> bool:
-    return e.deterministic and not any(part.kind in _CHANGEABLE for part in e.walk())
+def _is_written_as(e: Expression) -> bool:
+    """Whether Spark's text for a known function is the tree's, or a call of the function by one of its names.
+
+    The text proves that the function has no option that would change its meaning: `try_add` is an Add to Catalyst, too.
+    """
+    if e.sql is None or not FUNCTIONS[e.kind].takes(len(e.children)):
+        return False
+    function, holes = FUNCTIONS[e.kind], [hole(i) for i, _ in enumerate(e.children)]
+    texts = {function.write(holes, e.type), _OTHER_TEXTS.get(e.kind, "").format(*holes)}
+    texts |= {f"{name}({', '.join(holes)})" for name in (function.name, *function.aliases)}
+    return _plain(e.sql) in {_plain(text) for text in texts}
 
 
-def literal(e: Expression) -> str:
-    """Spark prints no type for a NULL that is an array, and reads `2.50` as decimal(3,2), whatever type the literal had."""
-    assert e.sql is not None
-    if e.sql == "NULL" and e.type != "void":
-        return f"CAST(NULL AS {e.type})"
-    decimal = _DECIMAL.fullmatch(e.type)
-    if not decimal or not e.sql.endswith("BD"):
-        return e.sql
-    digits = e.sql.removesuffix("BD")
-    parsed = Decimal(digits).as_tuple()
-    scale = -int(parsed.exponent)
-    if "E" in digits or (max(len(parsed.digits), scale), scale) != (int(decimal[1]), int(decimal[2])):
-        return f"CAST('{digits}' AS {e.type})"
-    return e.sql
-
-
-def string_literal(value: str) -> str:
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def _bare(e: Expression) -> Expression:
-    while e.kind in _TRANSPARENT:
-        e = e.children[0]
-    return e
+def _plain(text: str) -> str:
+    """A text without the parentheses around it, white space and case."""
+    text = re.sub(r"\s+", "", text).lower()
+    return text[1:-1] if text.startswith("(") and text.endswith(")") else text
 
 
 def _is_closed(template: str) -> bool:
     """Whether the text can stand anywhere without parentheses of its own: `f(…)`, `(…)`, `CASE … END`, `x[…]`."""
-    plain = re.sub(r"'(?:[^'\\]|\\.)*'", "", _HOLE.sub("h", template))
+    plain = re.sub(r"'(?:[^'\\]|\\.)*'", "", re.sub(r"`\{\d+\}`", "h", template))
     if re.fullmatch(r"\w*", plain) or (plain.startswith("CASE ") and plain.endswith(" END")):
         return True
     body = re.fullmatch(r"\w*[(\[](.*)[)\]]", plain, re.DOTALL)
@@ -159,124 +155,162 @@ def _is_closed(template: str) -> bool:
     return True
 
 
-def _attribute(p: Printer, e: Expression) -> str:
-    if e.id is None or e.id not in p.columns:
+# Leaves
+
+
+def _attribute(t: Translator, e: Expression) -> Expr:
+    if e.id is None or e.id not in t.columns:
         raise Unsupported(f"the column {e.name} out of its place")
-    return quote(p.columns[e.id].name)
+    return t.columns[e.id].ref
 
 
-def _subquery(p: Printer, e: Expression) -> str:
-    if e.fields["exprId"] not in p.subqueries:
+def _subquery(t: Translator, e: Expression) -> Expr:
+    if e.fields["exprId"] not in t.subqueries:
         raise Unsupported("a subquery in this place")
-    return quote(p.subqueries[e.fields["exprId"]].name)
+    return t.subqueries[e.fields["exprId"]].ref
 
 
-def _exists(p: Printer, e: Expression) -> str:
-    return f"({_subquery(p, e)} > 0L)"
+def _exists(t: Translator, e: Expression) -> Expr:
+    return compare(_subquery(t, e), ">", number(0))
 
 
-def _field(p: Printer, e: Expression) -> str:
-    """Brackets, because a field's name in backticks would look like a column."""
-    return f"{p.text(e.children[0])}[{string_literal(e.extra['field'])}]"
+def _aggregate(t: Translator, e: Expression) -> Expr:
+    if e.fields["resultId"] not in t.calls:
+        raise Unsupported("an aggregate function in this place")
+    return t.calls[e.fields["resultId"]]
 
 
-def _lambda(p: Printer, e: Expression) -> str:
-    body, *variables = (p.text(child) for child in e.children)
-    # The parser takes parentheses around two variables and refuses them around one.
-    return f"{variables[0]} -> {body}" if len(variables) == 1 else f"({', '.join(variables)}) -> {body}"
+def _transparent(t: Translator, e: Expression) -> Expr:
+    return t.expr(e.children[0])
 
 
-def _lambda_variable(p: Printer, e: Expression) -> str:
+# Forms that the tree knows
+
+
+def _field(t: Translator, e: Expression) -> Expr:
+    return make(e.kind, (t.expr(e.children[0]), Literal(e.extra["field"], "string")), e.type, e.nullable)
+
+
+def _lambda(t: Translator, e: Expression) -> Expr:
+    body, *variables = t.parts(e)
+    return Lambda(tuple(v for v in variables if isinstance(v, Variable)), body)
+
+
+def _lambda_variable(t: Translator, e: Expression) -> Expr:
     # Numbered, so that an inner lambda's variable cannot hide an outer one of the same name.
     assert e.id is not None
-    return re.sub(r"\W", "_", e.name) + f"_{p.variables.setdefault(e.id, len(p.variables) + 1)}"
+    name = re.sub(r"\W", "_", e.name) + f"_{t.variables.setdefault(e.id, len(t.variables) + 1)}"
+    return Variable(name, e.type, e.nullable)
 
 
-def _named_struct(p: Printer, e: Expression) -> str:
+def _named_struct(t: Translator, e: Expression) -> Expr:
     # Spark prints struct(a, b), whose fields would take the names of our columns.
-    return f"named_struct({p.arguments(e)})"
+    return make("CreateNamedStruct", t.parts(e), e.type, e.nullable)
 
 
-def _with_options(p: Printer, e: Expression) -> str:
+def _if(t: Translator, e: Expression) -> Expr:
+    return make("CaseWhen", t.parts(e), e.type, e.nullable)
+
+
+def _like(t: Translator, e: Expression) -> Expr:
+    escape = e.fields["escapeChar"]
+    more = () if escape == "\\" else (Literal(str(escape), "string"),)
+    return make(e.kind, (*t.parts(e), *more), e.type, e.nullable)
+
+
+def _cast(t: Translator, e: Expression) -> Expr:
+    """Spark has no text for a cast to an array, a map or a struct, and leaves it out."""
+    if e.sql is None and not e.type.lower().startswith(("array", "map", "struct")):
+        return t.foreign(e, None)
+    function = "TryCast" if e.fields["evalMode"] == "TRY" else "Cast"
+    return make(function, t.parts(e), e.type, e.nullable)
+
+
+def _with_default(default: str) -> Callable[[Translator, Expression], Expr]:
+    """A function whose last argument has a default that Catalyst always has and people leave out."""
+
+    def translate(t: Translator, e: Expression) -> Expr:
+        if not _is_written_as(e):
+            return t.foreign(e, e.sql)
+        *others, last = t.parts(e)
+        given = (*others, last) if not isinstance(last, Literal) or last.value != default else tuple(others)
+        return make(e.kind, given, e.type, e.nullable)
+
+    return translate
+
+
+def _part_of_interval(t: Translator, e: Expression) -> Expr:
+    """What EXTRACT and arithmetic with intervals become."""
+    interval, part = t.expr(e.children[0]), _PARTS_OF_TIME[e.kind]
+    return interval_part(interval, part) or Foreign(f"date_part('{part}', {hole(0)})", (interval,), e.type, e.nullable)
+
+
+def _at_least_known(t: Translator, e: Expression) -> Expr:
+    """What `dropna` filters by. Of floating point numbers, NaN counts as unknown."""
+    total: Expr | None = None
+    for child in e.children:
+        value = t.expr(child)
+        tests: list[Expr] = [is_not_null(value)]
+        if child.type in ("float", "double"):
+            tests.append(negate(Foreign(f"isnan({hole(0)})", (value,), "boolean", False)))
+        known = cast(all_of(tests), "int")
+        total = known if total is None else arithmetic(total, "+", known, "int")
+    assert total is not None
+    return compare(total, ">=", number(e.fields["n"], "int"))
+
+
+# Forms whose text Catalyst does not have in full
+
+
+def _with_options(t: Translator, e: Expression) -> Expr:
     """Options are no arguments to Catalyst, and it prints neither them nor the type that a text is read as."""
-    parts = [p.text(e.children[0])]
-    if "schema" in e.fields:
-        parts.append(string_literal(e.fields["schema"]))
+    more = [string_literal(e.fields["schema"])] if "schema" in e.fields else []
     if options := [string_literal(part) for entry in e.fields["options"].items() for part in entry]:
-        parts.append(f"map({', '.join(options)})")
-    return f"{e.function}({', '.join(parts)})"
+        more.append(f"map({', '.join(options)})")
+    return t.call(e, e.function, *more)
 
 
-def _cast(p: Printer, e: Expression) -> str:
-    """Spark leaves out a cast to an array, a map or a struct."""
-    if e.sql is not None or not e.type.lower().startswith(("array", "map", "struct")):
-        return p.filled(e)
-    return f"{'TRY_CAST' if e.fields['evalMode'] == 'TRY' else 'CAST'}({p.text(e.children[0])} AS {e.type})"
-
-
-def _multi_like(p: Printer, e: Expression) -> str:
+def _multi_like(t: Translator, e: Expression) -> Expr:
     """The patterns are no arguments to Catalyst."""
     patterns = ("NULL" if pattern is None else string_literal(pattern) for pattern in e.fields["patterns"])
     words = {"LikeAll": "LIKE ALL", "NotLikeAll": "NOT LIKE ALL", "LikeAny": "LIKE ANY", "NotLikeAny": "NOT LIKE ANY"}
-    return f"({p.text(e.children[0])} {words[e.kind]} ({', '.join(patterns)}))"
+    return t.foreign(e, f"({hole(0)} {words[e.kind]} ({', '.join(patterns)}))")
 
 
-def _raise_error(p: Printer, e: Expression) -> str:
+def _raise_error(t: Translator, e: Expression) -> Expr:
     condition, parameters = e.children
     if condition.sql != "'USER_RAISED_EXCEPTION'" or parameters.kind != "CreateMap":
         raise Unsupported("raise_error with a condition")
-    return f"raise_error({p.text(parameters.children[1])})"
+    return Foreign(f"raise_error({hole(0)})", (t.expr(parameters.children[1]),), e.type, e.nullable)
 
 
-def _variant_get(p: Printer, e: Expression) -> str:
+def _variant_get(t: Translator, e: Expression) -> Expr:
     name = "variant_get" if e.fields["failOnError"] else "try_variant_get"
-    return f"{name}({p.arguments(e)}, {string_literal(e.fields['targetType'])})"
+    return t.call(e, name, string_literal(e.fields["targetType"]))
 
 
-def _collate(p: Printer, e: Expression) -> str:
+def _collate(t: Translator, e: Expression) -> Expr:
     value, collation = e.children
-    return f"({p.text(value)} COLLATE {collation.fields['collationName']})"
+    return Foreign(f"({hole(0)} COLLATE {collation.fields['collationName']})", (t.expr(value),), e.type, e.nullable)
 
 
-def _at_least_known(p: Printer, e: Expression) -> str:
-    """What `dropna` filters by. Of floating point numbers, NaN counts as unknown."""
-    texts = [(p.text(child), child.type in ("float", "double")) for child in e.children]
-    known = [f"CAST({t} IS NOT NULL{f' AND NOT isnan({t})' if floating else ''} AS INT)" for t, floating in texts]
-    return f"(({' + '.join(known)}) >= {e.fields['n']})"
+def _python_udf(t: Translator, e: Expression) -> Expr:
+    return t.call(e, t.udfs[e.fields["resultId"]])
 
 
-def _python_udf(p: Printer, e: Expression) -> str:
-    return f"{p.udfs[e.fields['resultId']]}({p.arguments(e)})"
-
-
-def _scala_udf(p: Printer, e: Expression) -> str:
+def _scala_udf(t: Translator, e: Expression) -> Expr:
     if not e.fields["udfName"]:
         raise Unsupported("a function that has no name in Spark SQL")
-    return f"{e.fields['udfName']}({p.arguments(e)})"
+    return t.call(e, e.fields["udfName"])
 
 
-def _timestamp_as_number(p: Printer, e: Expression) -> str:
+def _timestamp_as_number(t: Translator, e: Expression) -> Expr:
     """Time windows compute with microseconds."""
     functions = {("timestamp", "bigint"): "unix_micros", ("bigint", "timestamp"): "timestamp_micros"}
     function = functions.get((e.fields["fromType"], e.fields["toType"]))
     if not function:
         raise Unsupported(f"a time window over {e.children[0].type}")
-    return f"{function}({p.text(e.children[0])})"
-
-
-def _part_of_time(p: Printer, e: Expression) -> str:
-    """What EXTRACT and arithmetic with intervals become."""
-    return f"date_part('{_PARTS_OF_TIME[e.kind]}', {p.text(e.children[0])})"
-
-
-def _aggregate(p: Printer, e: Expression) -> str:
-    if e.fields["resultId"] not in p.calls:
-        raise Unsupported("an aggregate function in this place")
-    return p.calls[e.fields["resultId"]].sql
-
-
-def _transparent(p: Printer, e: Expression) -> str:
-    return p.text(e.children[0])
+    return t.call(e, function)
 
 
 _TRANSPARENT = frozenset({"Alias", "OuterReference", "KnownNullable", "KnownNotNull", "KnownFloatingPointNormalized"})
@@ -291,9 +325,9 @@ _PARTS_OF_TIME = {
     "ExtractANSIIntervalSeconds": "SECOND",
 }
 
-PRINTERS: dict[str, Callable[[Printer, Expression], str]] = {
+TRANSLATIONS: dict[str, Callable[[Translator, Expression], Expr]] = {
     "AttributeReference": _attribute,
-    "Literal": lambda p, e: literal(e),
+    "Literal": lambda t, e: literal(e),
     "ScalarSubquery": _subquery,
     "Exists": _exists,
     "GetStructField": _field,
@@ -301,10 +335,15 @@ PRINTERS: dict[str, Callable[[Printer, Expression], str]] = {
     "LambdaFunction": _lambda,
     "NamedLambdaVariable": _lambda_variable,
     "CreateNamedStruct": _named_struct,
+    "If": _if,
+    "Like": _like,
+    "ILike": _like,
+    "Cast": _cast,
+    "StringSplit": _with_default("-1"),
+    "SortArray": _with_default("true"),
     **dict.fromkeys(("JsonToStructs", "CsvToStructs", "XmlToStructs"), _with_options),
     **dict.fromkeys(("StructsToJson", "StructsToCsv", "StructsToXml"), _with_options),
     **dict.fromkeys(("SchemaOfJson", "SchemaOfCsv", "SchemaOfXml"), _with_options),
-    "Cast": _cast,
     **dict.fromkeys(("LikeAll", "NotLikeAll", "LikeAny", "NotLikeAny"), _multi_like),
     "RaiseError": _raise_error,
     "VariantGet": _variant_get,
@@ -314,7 +353,13 @@ PRINTERS: dict[str, Callable[[Printer, Expression], str]] = {
     "ScalaUDF": _scala_udf,
     "PreciseTimestampConversion": _timestamp_as_number,
     "AggregateExpression": _aggregate,
-    **dict.fromkeys(_PARTS_OF_TIME, _part_of_time),
-    **dict.fromkeys(_OF_THE_CLOCK, lambda p, e: clock.reading(_OF_THE_CLOCK[e.kind])),
+    **dict.fromkeys(_PARTS_OF_TIME, _part_of_interval),
+    **dict.fromkeys(_OF_THE_CLOCK, lambda t, e: Clock(_OF_THE_CLOCK[e.kind], e.type)),
     **dict.fromkeys(_TRANSPARENT, _transparent),
 }
+
+ASKED_OF_SPARK = frozenset({"Cast", "StringSplit", "SortArray"})
+"""Functions translated here whose text in Spark SQL is needed all the same, as a proof that they have no options."""
+
+IN_REPLACEMENTS = frozenset(FUNCTIONS) - {"TryCast"} | {"AttributeReference", "Literal", "If"}
+"""The nodes of an expression that may take the place of a function that Spark itself replaces, such as nvl or EXTRACT."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from nabla.algebra.build import FALSE, TRUE, coalesce, compare, equal, number
+from nabla.algebra.calls import Call, Named
 from nabla.algebra.clock import timed
 from nabla.algebra.equalities import equality
-from nabla.algebra.expressions import Call, Column, Expr, Named, equal
+from nabla.algebra.expressions import Column, Expr
 from nabla.algebra.nodes import Aggregate, Filter, Join, JoinKind, Node, Project, UnionAll
 from nabla.frontends.spark_sql.expressions import Unsupported
 from nabla.frontends.spark_sql.scope import Relation, extended
@@ -62,19 +64,19 @@ def _existence(w: Walker, left: Relation, right: Relation, on: tuple[Expr, ...],
     conditions = tuple(equal(here, key.ref, c.null_safe) for (here, _), key, c in zip(sides, keys, on, strict=True))
     joined = Join(left.node, groups, conditions, "left" if on else "inner")
     found = w.names.of(flag)
-    value = Expr(f"(coalesce({count.column.ref.sql}, 0L) > 0L)", "boolean", nullable=False)
+    value = compare(coalesce(count.column.ref, number(0)), ">", number(0))
     return Relation(extended(joined, [(found, value)]), {**left.columns, flag.id: found})
 
 
 def _existence_by_cases(w: Walker, left: Relation, right: Relation, on: tuple[Expr, ...], flag: Expression) -> Relation:
     visible = {c.name: c for c in left.columns.values()}
 
-    def member(kind: JoinKind, value: str) -> Project:
+    def member(kind: JoinKind, value: Expr) -> Project:
         outputs = [Named(w.names.column(c.label, c.type, c.nullable), c.ref) for c in visible.values()]
-        found = Named(w.names.of(flag), Expr(value, "boolean", nullable=False))
+        found = Named(w.names.of(flag), value)
         return Project(Join(left.node, right.node, on, kind), (*outputs, found))
 
-    members = (member("semi", "true"), member("anti", "false"))
+    members = (member("semi", TRUE), member("anti", FALSE))
     fresh = {name: w.names.column(c.label, c.type, c.nullable) for name, c in visible.items()}
     found = w.names.of(flag)
     assert flag.id is not None

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from nabla._cached import cached_property
 from nabla.frontends.spark_sql import tree
 from nabla.frontends.spark_sql.calls import PRINTED
-from nabla.frontends.spark_sql.expressions import PRINTERS, Unsupported
+from nabla.frontends.spark_sql.expressions import ASKED_OF_SPARK, IN_REPLACEMENTS, TRANSLATIONS, Unsupported
 from nabla.frontends.spark_sql.python_udfs import PythonFunction
 
 _ANALYSIS = "org.apache.spark.sql.catalyst.analysis."
@@ -77,9 +77,10 @@ class Catalyst:
     gateway: Any
 
     def reader(self, session: SparkSession) -> Any:
-        arguments = self.gateway.new_array(self.jvm.java.lang.Object, 2)
-        # Casts are printed by Python only where Spark refuses to.
-        arguments[0], arguments[1] = session._jsparkSession, self._list({*PRINTERS, *PRINTED} - {"Cast"})
+        arguments = self.gateway.new_array(self.jvm.java.lang.Object, 3)
+        arguments[0] = session._jsparkSession
+        arguments[1] = self._list({*TRANSLATIONS, *PRINTED} - ASKED_OF_SPARK)
+        arguments[2] = self._list(IN_REPLACEMENTS)
         return self._reader_class.getConstructors()[0].newInstance(arguments)
 
     @cached_property

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 
-from nabla.algebra.expressions import Call, Expr, WindowCall
+from nabla.algebra.build import equal, number, when
+from nabla.algebra.calls import Call, WindowCall
+from nabla.algebra.expressions import Apply, Expr
 from nabla.algebra.nodes import (
     Aggregate,
     At,
@@ -20,8 +22,9 @@ from nabla.algebra.nodes import (
     Window,
 )
 from nabla.frontends.spark_sql.calls import call, window_call
-from nabla.frontends.spark_sql.expressions import Printer, Unsupported, literal
+from nabla.frontends.spark_sql.expressions import Translator, Unsupported
 from nabla.frontends.spark_sql.joins import join
+from nabla.frontends.spark_sql.literals import literal
 from nabla.frontends.spark_sql.ordered import ONE_ROW, depends_on_order, in_order, kept, with_order
 from nabla.frontends.spark_sql.scope import Relation
 from nabla.frontends.spark_sql.session_windows import merged
@@ -40,11 +43,11 @@ def view(w: Walker, op: Operator) -> Relation:
 
 
 def local_relation(w: Walker, op: Operator) -> Relation:
-    return _constant(w, op, ([Expr(literal(v), v.type, v.nullable) for v in row] for row in op.fields["rows"]))
+    return _constant(w, op, ([literal(v) for v in row] for row in op.fields["rows"]))
 
 
 def inline_table(w: Walker, op: Operator) -> Relation:
-    p = Printer({}, w.udfs)
+    p = Translator({}, w.udfs)
     return _constant(w, op, ([p.expr(value) for value in row] for row in op.fields["rows"]))
 
 
@@ -54,7 +57,7 @@ def one_row(w: Walker, op: Operator) -> Relation:
 
 def number_range(w: Walker, op: Operator) -> Relation:
     numbers = range(int(op.fields["start"]), int(op.fields["end"]), int(op.fields["step"]))
-    return _constant(w, op, ([Expr(f"{n}L", "bigint", nullable=False)] for n in numbers))
+    return _constant(w, op, ([number(n)] for n in numbers))
 
 
 def _constant(w: Walker, op: Operator, rows: Iterable[list[Expr]]) -> Relation:
@@ -167,7 +170,7 @@ def aggregate(w: Walker, op: Operator) -> Relation:
 
 
 def _called(
-    w: Walker, p: Printer, e: Expression, label: str | None, calls: dict[str, Call], within: Callable[[Call], Call]
+    w: Walker, p: Translator, e: Expression, label: str | None, calls: dict[str, Call], within: Callable[[Call], Call]
 ) -> Expr:
     """Adds the call to the others, if it is not one of them, and tells how to write its value."""
     if e.children[0].kind == "PivotFirst":
@@ -176,16 +179,16 @@ def _called(
     return calls.setdefault(made.sql, made).column.ref
 
 
-def _pivoted(w: Walker, p: Printer, e: Expression, calls: dict[str, Call]) -> Expr:
+def _pivoted(w: Walker, p: Translator, e: Expression, calls: dict[str, Call]) -> Expr:
     """What PIVOT is to Catalyst: an array with a place for each value. Below it there is one row for each value."""
     function = e.children[0]
     pivot, value = map(p.expr, function.children)
     parts = []
     for wanted in function.extra["pivot_values"]:
-        chosen = Expr(f"CASE WHEN ({pivot.sql} <=> {literal(wanted)}) THEN {value.sql} END", value.type)
+        chosen = when(equal(pivot, literal(wanted), null_safe=True), value)
         made = Call(w.names.column(function.function, value.type), "max", (chosen,))
-        parts.append(calls.setdefault(made.sql, made).column.ref.sql)
-    return Expr(f"array({', '.join(parts)})", e.type, nullable=False)
+        parts.append(calls.setdefault(made.sql, made).column.ref)
+    return Apply("CreateArray", tuple(parts), e.type, nullable=False)
 
 
 def _subqueries_outside_calls(e: Expression) -> Iterator[Expression]:
@@ -214,12 +217,12 @@ def window(w: Walker, op: Operator) -> Relation:
 
 
 def _read(calls: Iterable[WindowCall]) -> set[str]:
-    return {name for c in calls for e in (c.call, *(o.expr for o in c.order)) for name in e.columns}
+    return {name for c in calls for e in c.inputs for name in e.columns}
 
 
 def _refuse_arbitrary_rows(calls: Iterable[WindowCall]) -> None:
     """Nobody can write row_number() without an order: Spark makes it of a LIMIT whose order it does not see."""
-    if any(call.call.sql == "row_number()" and not call.order for call in calls):
+    if any(call.call.function == "row_number" and not call.order for call in calls):
         raise Unsupported("LIMIT without ORDER BY in a correlated subquery, which may return any rows")
 
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from nabla.algebra.expressions import Call, Column, Expr, Named, Order
+from nabla.algebra.build import all_of, is_not_null, named_struct, when
+from nabla.algebra.calls import Call, Named, Order
+from nabla.algebra.expressions import Column, Expr
 from nabla.algebra.nodes import Filter, Project, TopK
 from nabla.frontends.spark_sql.expressions import Unsupported
 from nabla.frontends.spark_sql.scope import Relation, extended
@@ -109,10 +111,10 @@ def in_order(call: Call, order: Sequence[Order], taken: Iterable[Expr]) -> Call:
     """The call with the order of its rows in it; `taken` are the values that such calls take from a row."""
     if call.function in ("first", "last"):
         return _one_row(call, order, taken)
-    if not order or call.distinct or call.template:
+    if not order or call.distinct or call.template or call.ignore_nulls:
         return call
     if call.function == "collect_list":
-        return _sorted(call, order, "transform({rows}, e -> e.v)", _known(call.arguments[0]))
+        return _sorted(call, order, "transform({rows}, e -> e.v)", is_not_null(call.arguments[0]))
     if call.function == "listagg":
         items = ", ".join(f"{{{i}}} {o.direction}" for i, o in enumerate(order, start=2))
         template = f"listagg({{0}}, {{1}}) WITHIN GROUP (ORDER BY {items})"
@@ -123,12 +125,12 @@ def in_order(call: Call, order: Sequence[Order], taken: Iterable[Expr]) -> Call:
 def _one_row(call: Call, order: Sequence[Order], taken: Iterable[Expr]) -> Call:
     """The value of the first or the last row. Where all of the order runs one way it is a least or greatest row."""
     ties = [Order(e) for e in taken if "map<" not in e.type and "variant" not in e.type]
-    ordered_by = {o.expr.sql for o in order}
-    places = [*order, *(o for o in ties if o.expr.sql not in ordered_by)]
+    ordered_by = {o.expr for o in order}
+    places = [*order, *(o for o in ties if o.expr not in ordered_by)]
     if not places:
         return call
-    value, ignores_nulls, is_first = call.arguments[0], bool(call.template), call.function == "first"
-    known = _known(value) if ignores_nulls else None
+    value, ignores_nulls, is_first = call.arguments[0], call.ignore_nulls, call.function == "first"
+    known = is_not_null(value) if ignores_nulls else None
     upwards = all(o.ascending and o.nulls_first for o in order)
     if upwards or not any(o.ascending or o.nulls_first for o in order):
         function = "min_by" if upwards == is_first else "max_by"
@@ -142,7 +144,7 @@ def _sorted(call: Call, order: Sequence[Order], around: str, test: Expr | None) 
     """An expression around the rows of the group as an array, in order. `collect_list` leaves out those that are NULL."""
     row, condition = _row(order, call.arguments[0]), _both(call.filter, test)
     if condition is not None:
-        row = Expr(f"CASE WHEN {condition.sql} THEN {row.sql} END", row.type)
+        row = when(condition, row)
     rows = f"array_sort(collect_list({{0}}), (l, r) -> {_comparison(order)})"
     return Call(call.column, call.function, (row,), template=around.replace("{rows}", rows))
 
@@ -150,17 +152,12 @@ def _sorted(call: Call, order: Sequence[Order], around: str, test: Expr | None) 
 def _row(order: Sequence[Order], value: Expr | None = None) -> Expr:
     """What rows are compared by, and the value that is taken."""
     fields = [(f"o{i}", o.expr) for i, o in enumerate(order)] + ([("v", value)] if value else [])
-    made = ", ".join(f"'{name}', {expr.sql}" for name, expr in fields)
-    return Expr(f"named_struct({made})", f"struct<{','.join(f'{name}:{expr.type}' for name, expr in fields)}>", False)
-
-
-def _known(value: Expr) -> Expr:
-    return Expr(f"({value.sql} IS NOT NULL)", "boolean", False)
+    return named_struct(fields)
 
 
 def _both(*tests: Expr | None) -> Expr | None:
-    given = [test.sql for test in tests if test is not None]
-    return Expr(" AND ".join(given), "boolean") if given else None
+    given = [test for test in tests if test is not None]
+    return all_of(given) if given else None
 
 
 def _comparison(order: Sequence[Order]) -> str:

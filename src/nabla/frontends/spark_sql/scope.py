@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from nabla.algebra.expressions import Column, Expr, Named
+from nabla.algebra.calls import Named
+from nabla.algebra.expressions import Column, Expr
 from nabla.algebra.names import unique_name
 from nabla.algebra.nodes import Node, Project
 from nabla.frontends.spark_sql.tree import Expression

@@ -10,7 +10,9 @@ are grouped by, which are maintained like any other:
 
 from __future__ import annotations
 
-from nabla.algebra.expressions import Column, Expr, Order, WindowCall
+from nabla.algebra.build import any_of, cast, compare, is_null, named_struct, text, when
+from nabla.algebra.calls import Call, Order, WindowCall
+from nabla.algebra.expressions import Apply, Column, Expr
 from nabla.algebra.nodes import Node, Window
 from nabla.frontends.spark_sql.scope import Names, extended
 
@@ -23,15 +25,19 @@ def merged(names: Names, node: Node, session: Column, others: tuple[str, ...]) -
     labels = ("start", "end", "before", "first", "begin", "last")
     start, end, before, first, begin, last = (names.column(label, kind) for label in labels)
     in_time = (Order(start.ref),)
-    opens = f"CASE WHEN {before.ref.sql} IS NULL OR {start.ref.sql} > {before.ref.sql} THEN {start.ref.sql} END"
-    node = extended(node, [(c, Expr(f"{session.ref.sql}.{c.label}", kind)) for c in (start, end)])
-    node = Window(node, others, (WindowCall(before, _latest(end), in_time, _EARLIER),))
-    node = Window(extended(node, [(first, Expr(opens, kind))]), others, (WindowCall(begin, _latest(first), in_time),))
-    node = Window(node, (*others, begin.name), (WindowCall(last, _latest(end)),))
+    opens = when(any_of((is_null(before.ref), compare(start.ref, ">", before.ref))), start.ref)
+    node = extended(node, [(c, _field(session, c)) for c in (start, end)])
+    node = Window(node, others, (WindowCall(_latest(before, end), in_time, _EARLIER),))
+    node = Window(extended(node, [(first, opens)]), others, (WindowCall(_latest(begin, first), in_time),))
+    node = Window(node, (*others, begin.name), (WindowCall(_latest(last, end)),))
     whole = names.column(session.label, session.type, session.nullable)
-    text = f"named_struct('start', {begin.ref.sql}, 'end', {last.ref.sql})"
-    return extended(node, [(whole, Expr(text, session.type, session.nullable))]), whole
+    both = cast(named_struct((("start", begin.ref), ("end", last.ref))), session.type)
+    return extended(node, [(whole, both)]), whole
 
 
-def _latest(times: Column) -> Expr:
-    return Expr(f"max({times.ref.sql})", times.type)
+def _latest(column: Column, times: Column) -> Call:
+    return Call(column, "max", (times.ref,))
+
+
+def _field(session: Column, column: Column) -> Expr:
+    return Apply("GetStructField", (session.ref, text(column.label)), column.type)

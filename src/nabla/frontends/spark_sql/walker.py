@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import count
 
-from nabla.algebra.expressions import Call, Column, Expr, Named
+from nabla.algebra.build import compare, number, when
+from nabla.algebra.calls import Call, Named
+from nabla.algebra.expressions import Column, Expr, Foreign
 from nabla.algebra.nodes import Aggregate, Constant, Join, JoinKind, Node, Project, UnionAll
-from nabla.frontends.spark_sql.expressions import Printer, Unsupported
+from nabla.frontends.spark_sql.expressions import Translator, Unsupported
 from nabla.frontends.spark_sql.scope import Names, Relation, extended
 from nabla.frontends.spark_sql.tree import Expression, Operator
 
@@ -47,7 +49,7 @@ class Walker:
             refusal.place = refusal.place or next((below.place for below in op.walk() if below.place), "")
             raise
 
-    def attached(self, input: Relation, expressions: Iterable[Expression]) -> tuple[Relation, Printer]:
+    def attached(self, input: Relation, expressions: Iterable[Expression]) -> tuple[Relation, Translator]:
         """The input joined with the subqueries that these expressions use as values, and a printer that knows their columns."""
         subqueries: dict[int, Column] = {}
         node = input.node
@@ -57,7 +59,7 @@ class Walker:
                 inner, value, kind = self.scalar(plan) if part.kind == "ScalarSubquery" else self.number(plan)
                 node = Join(node, inner, (), kind)
                 subqueries[part.fields["exprId"]] = value
-        return replace(input, node=node), Printer(input.columns, self.udfs, subqueries)
+        return replace(input, node=node), Translator(input.columns, self.udfs, subqueries)
 
     def scalar(self, plan: Operator) -> tuple[Node, Column, JoinKind]:
         """A subquery used as a value: a node of at most one row, its column, and how it joins without losing a row."""
@@ -86,7 +88,7 @@ class Walker:
         count = self.names.column("rows", "bigint", nullable=False)
         return Aggregate(node, keys, (*calls, Call(count, "count"))), count
 
-    def selected(self, input: Relation, p: Printer, items: Iterable[Expression]) -> Relation:
+    def selected(self, input: Relation, p: Translator, items: Iterable[Expression]) -> Relation:
         """The columns of a select list. Renaming alone takes no node."""
         columns: dict[int, Column] = {}
         outputs: dict[str, Named] = {}
@@ -121,7 +123,7 @@ class Walker:
         own = len(op.output)
         return Relation(node, ids(op.output, node.columns[:own])), node.columns[own:]
 
-    def keyed(self, input: Relation, p: Printer, groups: Iterable[Expression]) -> tuple[Node, tuple[str, ...]]:
+    def keyed(self, input: Relation, p: Translator, groups: Iterable[Expression]) -> tuple[Node, tuple[str, ...]]:
         """The input with every key as a column, and the keys."""
         keys: dict[str, None] = {}
         additions: list[tuple[Column, Expr]] = []
@@ -136,7 +138,7 @@ class Walker:
 
 def checked(value: Column, count: Column) -> Expr:
     """The value of a subquery's only row; Spark fails where there are more, and so must we."""
-    return Expr(f"if({count.ref.sql} > 1, {_TOO_MANY_ROWS}, {value.ref.sql})", value.type)
+    return when(compare(count.ref, ">", number(1)), Foreign(_TOO_MANY_ROWS, (), value.type), value.ref)
 
 
 def ids(attributes: Iterable[Expression], columns: Iterable[Column]) -> dict[int, Column]:

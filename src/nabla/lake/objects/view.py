@@ -116,8 +116,8 @@ class View:
     @cached_property
     def clock(self) -> frozenset[str]:
         """The functions of the clock that it reads."""
-        texts = (e.sql for node in self.plan.walk() for e, _ in expressions(node))
-        return frozenset().union(*map(functions, texts))
+        found = (e for node in self.plan.walk() for e, _ in expressions(node))
+        return frozenset().union(*map(functions, found))
 
     @cached_property
     def staged(self) -> Staged:

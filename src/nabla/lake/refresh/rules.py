@@ -235,6 +235,6 @@ def _type_of(context: LakeContext, sql: str, columns: Mapping[str, str]) -> str:
         raise UnknownType(str(error).splitlines()[0]) from error
     plan = define(context.spark.session, frame, (), "value").plan
     parts = [part for node in plan.walk() for part, _ in expressions(node)]
-    if not all(part.deterministic for part in parts) or any(functions(part.sql) for part in parts):
+    if not all(part.deterministic for part in parts) or any(map(functions, parts)):
         raise Changeable(sql)
     return frame.schema.fields[0].dataType.simpleString()

@@ -10,9 +10,9 @@ from nabla.algebra.reference.evaluator.calls import compile_aggregate
 from nabla.algebra.reference.evaluator.compiler import compile_expression
 from nabla.algebra.reference.evaluator.generators import compile_generator
 from nabla.algebra.reference.evaluator.terms import Layout, Slot, Term
-from nabla.algebra.reference.evaluator.types import UNKNOWN, SqlType, parse_type
 from nabla.algebra.reference.evaluator.values import NAN, CannotEvaluate, Row, SparkWouldFail, Struct, Value, row_key
 from nabla.algebra.reference.evaluator.windows import compile_window, sorted_places
+from nabla.algebra.types import UNKNOWN, SqlType, parse_type
 
 __all__ = [
     "NAN",

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from nabla.algebra.reference.evaluator.arithmetic import EXACT, in_range, rounded
 from nabla.algebra.reference.evaluator.terms import Get, Term
-from nabla.algebra.reference.evaluator.types import BIGINT, SqlType, bounded, type_of, widest
 from nabla.algebra.reference.evaluator.values import CannotEvaluate, Row, Value, order_key
+from nabla.algebra.types import BIGINT, SqlType, bounded, type_of, widest
 
 Weighted: TypeAlias = Iterable[tuple[Any, int]]
 Aggregation: TypeAlias = Callable[[Weighted], Value]

@@ -10,7 +10,8 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from functools import cache, lru_cache
 from typing import NamedTuple, TypeAlias
 
-from nabla.algebra.reference.evaluator.types import (
+from nabla.algebra.reference.evaluator.values import CannotEvaluate, SparkWouldFail, Value, canonical
+from nabla.algebra.types import (
     BIGINT,
     DATE,
     DOUBLE,
@@ -25,7 +26,6 @@ from nabla.algebra.reference.evaluator.types import (
     type_of,
     wider,
 )
-from nabla.algebra.reference.evaluator.values import CannotEvaluate, SparkWouldFail, Value, canonical
 
 Binary: TypeAlias = Callable[[Value, Value], Value]
 

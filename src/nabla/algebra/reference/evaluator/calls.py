@@ -10,12 +10,13 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from nabla.algebra.expressions import Call
+from nabla.algebra.calls import Call
 from nabla.algebra.reference.evaluator.aggregates import AGGREGATES, Aggregation, Weighted, aggregation
+from nabla.algebra.reference.evaluator.casts import cast_to
 from nabla.algebra.reference.evaluator.compiler import Scope, children, compile_expression, parse, shape_of, slots_of
 from nabla.algebra.reference.evaluator.terms import Get, Layout, Slot, Term, constant
-from nabla.algebra.reference.evaluator.types import BIGINT, BOOLEAN, UNKNOWN, SqlType, bounded
 from nabla.algebra.reference.evaluator.values import CannotEvaluate, Value
+from nabla.algebra.types import BIGINT, BOOLEAN, UNKNOWN, SqlType, bounded, parse_type
 
 
 class Function(NamedTuple):
@@ -83,7 +84,17 @@ def compile_aggregate(call: Call, layout: Layout) -> Aggregation:
     if call.template:
         return _whole_expression(call.template.format(*(a.sql for a in call.arguments)), call, layout)
     arguments = tuple(compile_expression(argument.sql, layout) for argument in call.arguments)
-    return aggregation(call.function.lower(), arguments, call.distinct, _condition(call, layout))
+    arguments += (constant(True, BOOLEAN),) if call.ignore_nulls else ()
+    found = aggregation(call.function.lower(), arguments, call.distinct, _condition(call, layout))
+    if not call.cast:
+        return found
+    to_type = cast_to(parse_type(call.column.type))
+
+    def aggregate(rows: Weighted) -> Value:
+        value = found(rows)
+        return None if value is None else to_type(value)
+
+    return aggregate
 
 
 def _condition(call: Call, layout: Layout) -> Get | None:

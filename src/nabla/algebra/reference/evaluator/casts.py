@@ -10,7 +10,8 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from nabla.algebra.reference.evaluator.arithmetic import in_range, rounded
-from nabla.algebra.reference.evaluator.types import (
+from nabla.algebra.reference.evaluator.values import NAN, CannotEvaluate, SparkWouldFail, Value, canonical
+from nabla.algebra.types import (
     ARRAY,
     BOOLEAN,
     DATE,
@@ -21,7 +22,6 @@ from nabla.algebra.reference.evaluator.types import (
     STRUCT,
     SqlType,
 )
-from nabla.algebra.reference.evaluator.values import NAN, CannotEvaluate, SparkWouldFail, Value, canonical
 
 Cast: TypeAlias = Callable[[Value], Value]
 

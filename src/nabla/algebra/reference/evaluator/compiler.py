@@ -21,7 +21,8 @@ from nabla.algebra.reference.evaluator.casts import cast_to
 from nabla.algebra.reference.evaluator.dates import MOVES
 from nabla.algebra.reference.evaluator.functions import CLASSES, EXTRACTED, NAMES, Function
 from nabla.algebra.reference.evaluator.terms import Layout, Slot, Term, constant, strict
-from nabla.algebra.reference.evaluator.types import (
+from nabla.algebra.reference.evaluator.values import COMPARISONS, CannotEvaluate, SparkWouldFail, Struct, Value
+from nabla.algebra.types import (
     BIGINT,
     BOOLEAN,
     DATE,
@@ -36,7 +37,6 @@ from nabla.algebra.reference.evaluator.types import (
     decimal_literal,
     parse_type,
 )
-from nabla.algebra.reference.evaluator.values import COMPARISONS, CannotEvaluate, SparkWouldFail, Struct, Value
 
 # Literals are matched so that a backtick inside them is not taken for a column. A name after a dot is a field of a st
 _TOKEN = re.compile(r"""(r?'(?:[^'\\]|\\.)*'|r?"(?:[^"\\]|\\.)*")|(?<!\.)`((?:[^`]|``)+)`""", re.IGNORECASE)

@@ -11,12 +11,12 @@ from functools import lru_cache
 
 from sqlglot import exp
 
-from nabla.algebra.expressions import Call
+from nabla.algebra.calls import Call
 from nabla.algebra.reference.evaluator.calls import compile_aggregate
 from nabla.algebra.reference.evaluator.compiler import BETWEEN, DATE_PART, Scope, children, parse, shape_of, slots_of
 from nabla.algebra.reference.evaluator.terms import Layout, Slot, Term
-from nabla.algebra.reference.evaluator.types import BIGINT, BOOLEAN, DATE, INT, INTEGRAL, STRING, VOID, SqlType
 from nabla.algebra.reference.evaluator.values import CannotEvaluate
+from nabla.algebra.types import BIGINT, BOOLEAN, DATE, INT, INTEGRAL, STRING, VOID, SqlType
 
 _TYPES = frozenset((*INTEGRAL, BOOLEAN, DATE, STRING, VOID))
 _DDL = re.compile(r"(tinyint|smallint|int|bigint|boolean|date|string|decimal\(\d+,\s*\d+\))", re.IGNORECASE)

@@ -18,7 +18,8 @@ from sqlglot import exp
 from nabla.algebra.reference.evaluator.arithmetic import EXACT, absolute, half_up, positive_remainder
 from nabla.algebra.reference.evaluator.casts import cast_to
 from nabla.algebra.reference.evaluator.dates import MOVES
-from nabla.algebra.reference.evaluator.types import (
+from nabla.algebra.reference.evaluator.values import SparkWouldFail, Value, equal
+from nabla.algebra.types import (
     ARRAY,
     BIGINT,
     BOOLEAN,
@@ -31,7 +32,6 @@ from nabla.algebra.reference.evaluator.types import (
     SqlType,
     decimal,
 )
-from nabla.algebra.reference.evaluator.values import SparkWouldFail, Value, equal
 
 Result: TypeAlias = SqlType | Callable[..., SqlType]
 

@@ -10,8 +10,8 @@ from sqlglot import exp
 
 from nabla.algebra.reference.evaluator.compiler import Scope, builds
 from nabla.algebra.reference.evaluator.terms import Get, Term, strict
-from nabla.algebra.reference.evaluator.types import ARRAY, BOOLEAN, UNKNOWN
 from nabla.algebra.reference.evaluator.values import CannotEvaluate, Struct, Truth, Value, sorting_key
+from nabla.algebra.types import ARRAY, BOOLEAN, UNKNOWN
 
 
 @builds(exp.Identifier)

@@ -9,7 +9,6 @@ from sqlglot import exp
 from nabla.algebra.reference.evaluator.compiler import BETWEEN, Scope, builds, builds_named, compared, field_of
 from nabla.algebra.reference.evaluator.functions import element_at, half_up, item, like
 from nabla.algebra.reference.evaluator.terms import Get, Term, strict, unified
-from nabla.algebra.reference.evaluator.types import ARRAY, BOOLEAN, MAX_PRECISION, STRING, UNKNOWN, SqlType, decimal
 from nabla.algebra.reference.evaluator.values import (
     CannotEvaluate,
     Truth,
@@ -20,6 +19,7 @@ from nabla.algebra.reference.evaluator.values import (
     null_safe_equal,
     order_key,
 )
+from nabla.algebra.types import ARRAY, BOOLEAN, MAX_PRECISION, STRING, UNKNOWN, SqlType, decimal
 
 
 @builds(exp.And)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from nabla.algebra.reference.evaluator.casts import cast_to
-from nabla.algebra.reference.evaluator.types import UNKNOWN, VOID, SqlType, widest
 from nabla.algebra.reference.evaluator.values import Value
+from nabla.algebra.types import UNKNOWN, VOID, SqlType, widest
 
 # A row is anything that maps the key of a slot to a value: a tuple by position, or a dict by name.
 Get: TypeAlias = Callable[[Any], Value]

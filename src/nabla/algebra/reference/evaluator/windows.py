@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from nabla.algebra.expressions import Order, WindowCall
+from nabla.algebra.calls import Order, WindowCall
 from nabla.algebra.reference.evaluator.aggregates import AGGREGATES, Aggregation
 from nabla.algebra.reference.evaluator.calls import Function, aggregation_of, window_function
 from nabla.algebra.reference.evaluator.compiler import compile_expression

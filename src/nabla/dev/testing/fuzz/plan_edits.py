@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 
 from sqlglot import exp
 
-from nabla.algebra.expressions import Call, Column, Expr, Named
+from nabla.algebra.calls import Call, Named
+from nabla.algebra.expressions import Column, Expr
 from nabla.algebra.nodes import (
     Aggregate,
     Constant,
@@ -31,6 +32,7 @@ from nabla.algebra.nodes import (
     UnionAll,
     Window,
 )
+from nabla.algebra.parse import read_text
 from nabla.algebra.reference.evaluator import CannotEvaluate, Slot, compile_expression, parse_type
 from nabla.algebra.reference.evaluator.compiler import parse
 
@@ -81,7 +83,7 @@ def _fitted(part: Node, node: Node) -> Node:
 
 
 def _null(type_: str) -> Expr:
-    return Expr(f"CAST(NULL AS {type_.upper()})", type_)
+    return read_text(f"CAST(NULL AS {type_.upper()})", type_)
 
 
 def _without(items: tuple[Item, ...], place: int) -> tuple[Item, ...]:
@@ -236,14 +238,14 @@ def _simpler(expr: Expr, columns: tuple[Column, ...]) -> Iterator[Expr]:
     if expr.column is not None:
         return
     if expr.type == "boolean":
-        yield Expr("true", "boolean", False)
+        yield read_text("true", "boolean", False)
     yield _null(expr.type)
     yield from (c.ref for c in columns if c.type == expr.type and c.name in expr.columns)
     layout = {c.name: Slot(i, parse_type(c.type)) for i, c in enumerate(columns)}
     for text in _parts(expr.sql):
         try:
             if compile_expression(text, layout).type == parse_type(expr.type):
-                yield Expr(text, expr.type, expr.nullable)
+                yield read_text(text, expr.type, expr.nullable)
         except CannotEvaluate:
             continue
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import date
 from decimal import Decimal
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from nabla.algebra.reference.evaluator.values import Value
+Value = Any
 
 
 class SqlType(NamedTuple):
