@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from nabla._cached import cached_property
-from nabla.algebra.functions import FUNCTIONS
+from nabla.algebra.functions import FUNCTIONS, NEGATED
 from nabla.algebra.names import label_of
 
 Names = Callable[[str], str]
@@ -236,6 +236,9 @@ class Apply(Expr):
         return replace(self, arguments=parts, nullable=nullable and self.function not in _NEVER_NULL)
 
     def spell(self, names: Names) -> str:
+        if self.function == "Not" and isinstance(self.arguments[0], Apply) and self.arguments[0].function in NEGATED:
+            of = self.arguments[0]
+            return NEGATED[of.function].write([a.spell(names) for a in of.arguments], self.type)
         return FUNCTIONS[self.function].write([a.spell(names) for a in self.arguments], self.type)
 
     @property

@@ -39,7 +39,7 @@ class Function:
             case "postfix":
                 return f"({arguments[0]} {self.name})"
             case "in":
-                return f"({arguments[0]} IN ({', '.join(arguments[1:])}))"
+                return f"({arguments[0]} {self.name} ({', '.join(arguments[1:])}))"
             case "case":
                 return _case(arguments)
             case "cast":
@@ -173,6 +173,14 @@ FUNCTIONS: dict[str, Function] = {
     "Inline": _call("inline"),
     "Stack": _call("stack", least=2, most=None),
 }
+
+NEGATED: dict[str, Function] = {
+    "EqualTo": _infix("<>"),
+    "In": Function("NOT IN", "in", (), 2, None),
+    "Like": Function("NOT LIKE", "like", (), 2, 3),
+    "ILike": Function("NOT ILIKE", "like", (), 2, 3),
+}
+"""How NOT of a function is written where that has a form of its own."""
 
 NAMES: dict[str, str] = {
     name.lower(): class_

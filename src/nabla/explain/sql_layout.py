@@ -24,7 +24,7 @@ _PLAIN = {"expressions", "hint", "kind", "from_"}
 _WORDS = {TokenType.WHEN, TokenType.THEN, TokenType.ELSE, TokenType.AND, TokenType.OR, TokenType.PLUS}
 """A long expression is cut before these."""
 
-_BEFORE_ARGUMENTS = " " * len("LATERAL VIEW OUTER stack(")
+_BEFORE_ARGUMENTS = " " * len("LATERAL VIEW stack() g AS sign,")
 
 
 def lay_out(sql: str) -> str:

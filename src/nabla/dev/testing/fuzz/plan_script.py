@@ -8,7 +8,6 @@ from dataclasses import fields
 from enum import Enum
 from typing import Any
 
-from nabla.algebra import expressions, nodes
 from nabla.algebra.nodes import Node
 from nabla.algebra.notation.tree import tree
 from nabla.algebra.reference.interpreter import Bag
@@ -52,21 +51,22 @@ def _quoted(text: str) -> str:
 
 
 def _imports(plan: Node) -> Iterator[str]:
-    names = set(_classes(plan))
-    yield f"from nabla.algebra.expressions import {', '.join(sorted(n for n in names if hasattr(expressions, n)))}"
-    yield "from nabla.algebra.reference.interpreter import Database"
-    own = (n for n in names if hasattr(nodes, n) and not hasattr(expressions, n))
-    yield f"from nabla.algebra.nodes import {', '.join(sorted(own))}"
+    """Each class from the module that defines it."""
+    defined = {"nabla.algebra.reference.interpreter": {"Database"}}
+    for kind in _classes(plan):
+        defined.setdefault(kind.__module__, set()).add(kind.__name__)
+    for module, names in sorted(defined.items()):
+        yield f"from {module} import {', '.join(sorted(names))}"
 
 
-def _classes(value: Any) -> Iterator[str]:
+def _classes(value: Any) -> Iterator[type]:
     if isinstance(value, Enum):
-        yield type(value).__name__
+        yield type(value)
     elif isinstance(value, tuple):
         for part in value:
             yield from _classes(part)
     elif hasattr(value, "__dataclass_fields__"):
-        yield type(value).__name__
+        yield type(value)
         for f in fields(value):
             if getattr(value, f.name) != f.default:
                 yield from _classes(getattr(value, f.name))
