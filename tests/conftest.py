@@ -18,6 +18,8 @@ settings.register_profile("dev", deadline=None, suppress_health_check=[HealthChe
 settings.register_profile("ci", settings.get_profile("dev"), max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
+_SESSIONS: list[SparkSession] = []
+
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
@@ -26,5 +28,17 @@ def spark() -> Iterator[SparkSession]:
 
     master = os.environ.get(MASTER, "local[1]")
     session = quick_session("nabla-tests", {"spark.master": master, "spark.driver.memory": "2g"})
+    _SESSIONS.append(session)
     yield session
+    _SESSIONS.remove(session)
     session.stop()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _names_of_a_module_go_with_it() -> Iterator[None]:
+    """Lakes show their tables in the session that all tests share. No module finds names that another one left there,
+    whatever the order in which they run."""
+    yield
+    for session in _SESSIONS:
+        for view in session.sql("SHOW VIEWS").collect():
+            session.catalog.dropTempView(view.viewName)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -35,8 +34,8 @@ TABLES: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
 }
 
 
-@pytest.fixture(scope="session")
-def lake(spark: SparkSession) -> Iterator[list[str]]:
+@pytest.fixture(scope="module")
+def lake(spark: SparkSession) -> list[str]:
     """The names of the tables."""
     for name, (schema, rows) in TABLES.items():
         spark.createDataFrame(rows, schema).createOrReplaceTempView(name)
@@ -52,7 +51,4 @@ def lake(spark: SparkSession) -> Iterator[list[str]]:
     data = tpch.rows()
     for name, schema in tpch.SCHEMAS.items():
         spark.createDataFrame(data[name], schema).createOrReplaceTempView(name)
-    names = [*TABLES, "wide", *tpch.SCHEMAS]
-    yield names
-    for name in names:
-        spark.catalog.dropTempView(name)
+    return [*TABLES, "wide", *tpch.SCHEMAS]
