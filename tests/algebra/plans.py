@@ -9,8 +9,8 @@ from typing import Any
 from nabla.algebra.calls import Call, Named
 from nabla.algebra.expressions import Column, Expr, quote
 from nabla.algebra.nodes import At, Node, Project, Scan
-from nabla.algebra.parse import read_text
 from nabla.algebra.reference.interpreter import Bag, Database
+from nabla.dev.testing.expressions import read_text
 
 Row = tuple[Any, ...]
 

@@ -11,8 +11,8 @@ import pytest
 
 from nabla.algebra.calls import Call
 from nabla.algebra.expressions import Column
-from nabla.algebra.parse import read_text
 from nabla.algebra.reference.evaluator import NAN, CannotEvaluate, Slot, compile_aggregate, parse_type
+from nabla.dev.testing.expressions import read_text
 
 LAYOUT = {
     "i": Slot(0, parse_type("int")),

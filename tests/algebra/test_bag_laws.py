@@ -37,8 +37,8 @@ from nabla.algebra.nodes import (
     Weigh,
     Window,
 )
-from nabla.algebra.parse import read_text
 from nabla.algebra.reference.interpreter import Bag, Database, added, evaluate, negated
+from nabla.dev.testing.expressions import read_text
 from nabla.dev.testing.random_data import Table, random_change
 
 STATES = 150

@@ -31,9 +31,9 @@ from nabla.algebra.nodes import (
     Weigh,
     Window,
 )
-from nabla.algebra.parse import read_text
 from nabla.algebra.reference.evaluator import CannotEvaluate
 from nabla.algebra.reference.interpreter import Database, NegativeWeight, evaluate
+from nabla.dev.testing.expressions import read_text
 
 R = scan("r", "a#1 b#2")
 DB = database("a b", [(1, 10), (1, 10), (2, None), (None, 5)])

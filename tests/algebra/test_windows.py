@@ -8,8 +8,9 @@ import pytest
 
 from nabla.algebra.calls import Order, WindowCall
 from nabla.algebra.expressions import Column
-from nabla.algebra.parse import read_call, read_text
+from nabla.algebra.parse import read_call
 from nabla.algebra.reference.evaluator import CannotEvaluate, Slot, compile_window, parse_type
+from nabla.dev.testing.expressions import read_text
 
 LAYOUT = {"k": Slot(0, parse_type("int")), "v": Slot(1, parse_type("int"))}
 # In the order of k: NULL, 1, 1, 2, 5. The two rows with k = 1 are peers; the total order puts the smaller v first.

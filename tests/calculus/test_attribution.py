@@ -6,8 +6,8 @@ from nabla.algebra.build import equal
 from nabla.algebra.calls import Call, Named
 from nabla.algebra.expressions import Column
 from nabla.algebra.nodes import Aggregate, At, Join, Node, Project, Scan, UnionAll
-from nabla.algebra.parse import read_text
 from nabla.calculus.attribution import Attribution, attributions
+from nabla.dev.testing.expressions import read_text
 
 
 def table(name: str, *columns: str) -> Scan:

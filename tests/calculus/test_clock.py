@@ -14,10 +14,10 @@ from nabla.algebra.build import compare
 from nabla.algebra.clock import CLOCK, Instant, Moments, before, functions, reads_clock
 from nabla.algebra.expressions import Clock
 from nabla.algebra.nodes import At, Filter, Node
-from nabla.algebra.parse import read_text
 from nabla.algebra.reference.interpreter import added, evaluate, negated
 from nabla.calculus.delta import Derivation
 from nabla.calculus.obstacles import obstacles
+from nabla.dev.testing.expressions import read_text
 from nabla.dev.testing.maintained import check
 from nabla.dev.testing.random_plans import ALL, Scenario, random_scenario, reading
 

@@ -9,8 +9,8 @@ import pytest
 from nabla.algebra.calls import Named
 from nabla.algebra.expressions import Column
 from nabla.algebra.nodes import At, ExceptAll, IntersectAll, Project, Scan
-from nabla.algebra.parse import read_text
 from nabla.algebra.reference.interpreter import Database
+from nabla.dev.testing.expressions import read_text
 from nabla.dev.testing.maintained import check
 
 

@@ -24,11 +24,11 @@ from nabla.algebra.nodes import (
     Scan,
     UnionAll,
 )
-from nabla.algebra.parse import read_text
 from nabla.algebra.reference.evaluator import SparkWouldFail
 from nabla.algebra.reference.interpreter import Bag, Database, evaluate
 from nabla.algebra.sql import to_sql
 from nabla.calculus.obstacles import obstacles
+from nabla.dev.testing.expressions import read_text
 from nabla.dev.testing.maintained import check
 from nabla.errors import NablaError
 

@@ -9,9 +9,9 @@ import pytest
 from nabla.algebra.calls import Call, Named
 from nabla.algebra.expressions import Column
 from nabla.algebra.nodes import Aggregate, At, Distinct, Filter, Join, Node, Project, Scan, UnionAll
-from nabla.algebra.parse import read_text
 from nabla.algebra.shape import shape
 from nabla.calculus.stages import cut
+from nabla.dev.testing.expressions import read_text
 from nabla.dev.testing.maintained import check
 from nabla.dev.testing.random_data import Sizes, Table, random_database
 from nabla.explain.operators import stages_by_node
@@ -66,6 +66,17 @@ def test_names_that_are_swapped_are_not_the_same() -> None:
         Project(rows(1), (Named(Column("y#9", "int"), read_text(f"`{c}`", "int")),)) for c in ("k#1", "x#2")
     )
     assert shape(first) != shape(second)
+
+
+def test_names_of_variables_are_names() -> None:
+    """Two copies of a common table expression have lambdas with variables of their own."""
+    leaf = Scan("r", At.NEW, (Column("a#1", "array<int>"),), ("a",))
+    texts = ("x -> (x + 1)", "y -> (y + 1)", "x -> (x + 2)")
+    one, other, another = (
+        shape(Filter(leaf, (read_text(f"array_contains(transform(`a#1`, {text}), 2)", "boolean"),))) for text in texts
+    )
+    assert one == other
+    assert one != another
 
 
 def test_a_number_is_not_taken_for_a_column() -> None:

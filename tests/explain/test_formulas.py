@@ -10,8 +10,8 @@ from nabla.algebra.calls import Call, Named, Order, WindowCall
 from nabla.algebra.expressions import Column, Expr, quote
 from nabla.algebra.nodes import Aggregate, At, Distinct, Filter, Join, Node, Project, Scan, TopK, Window
 from nabla.algebra.notation.tree import notation, tree
-from nabla.algebra.parse import read_text
 from nabla.calculus.stages import Staged, cut
+from nabla.dev.testing.expressions import read_text
 from nabla.explain.formulas import Formulas
 from nabla.explain.sql import sql_text
 from nabla.explain.sql_layout import WIDTH

@@ -15,8 +15,8 @@ from nabla.algebra.expressions import Column
 from nabla.algebra.nodes import Aggregate, At, Filter, Join, Node, Scan
 from nabla.algebra.notation.formula import Writer
 from nabla.algebra.notation.tree import head
-from nabla.algebra.parse import read_text
 from nabla.algebra.reference.interpreter import evaluate
+from nabla.dev.testing.expressions import read_text
 from nabla.papers import count_algorithm
 from nabla.papers.change_routes import leaf_by_leaf, refresh, route
 from nabla.papers.change_steps import Conversion, Way, describe

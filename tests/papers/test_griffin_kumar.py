@@ -10,8 +10,8 @@ from states import assert_minimal_pair, before_and_after, column, random_state, 
 from nabla.algebra.build import equal
 from nabla.algebra.expressions import Column, Expr
 from nabla.algebra.nodes import At, Join, Node, Scan
-from nabla.algebra.parse import read_text
 from nabla.algebra.reference.interpreter import Database
+from nabla.dev.testing.expressions import read_text
 from nabla.papers.pair_laws import Operator
 from nabla.papers.pair_rules import friendless, met
 from nabla.papers.pairs import Pairs

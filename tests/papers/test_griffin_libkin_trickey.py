@@ -19,8 +19,8 @@ from states import (
 
 from nabla.algebra.build import equal
 from nabla.algebra.nodes import ExceptAll, Filter, IntersectAll, Join, Node, Scan
-from nabla.algebra.parse import read_text
 from nabla.algebra.reference.interpreter import Database
+from nabla.dev.testing.expressions import read_text
 from nabla.dev.testing.random_plans import random_scenario
 from nabla.papers.pair_laws import Operator
 from nabla.papers.pair_notation import pairs_algebra

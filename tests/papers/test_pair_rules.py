@@ -25,9 +25,9 @@ from nabla.algebra.build import compare, equal
 from nabla.algebra.calls import Call, Named
 from nabla.algebra.expressions import Column
 from nabla.algebra.nodes import Aggregate, At, Distinct, ExceptAll, Filter, IntersectAll, Join, Node, Project, Scan
-from nabla.algebra.parse import read_text
 from nabla.algebra.reference.interpreter import added, evaluate, negated
 from nabla.calculus.delta import Derivation
+from nabla.dev.testing.expressions import read_text
 from nabla.dev.testing.random_plans import CORE, Scenario, random_scenario
 from nabla.papers.pair_laws import PAIR_RULES, pair_rule_of
 from nabla.papers.pairs import Pairs

@@ -10,9 +10,9 @@ from nabla.algebra.build import equal
 from nabla.algebra.calls import Call, Named
 from nabla.algebra.expressions import Column
 from nabla.algebra.nodes import Aggregate, At, Distinct, Filter, Join, Node, Project, Scan
-from nabla.algebra.parse import read_text
 from nabla.algebra.reference.interpreter import Bag, Database, evaluate
 from nabla.calculus.stages import cut
+from nabla.dev.testing.expressions import read_text
 from nabla.dev.testing.maintained import build, check, maintain
 from nabla.dev.testing.random_plans import ALL, Scenario, random_scenario, reading
 from nabla.planner.self_maintenance import SelfMaintenance, assess, detach

@@ -8,8 +8,8 @@ from nabla.algebra.build import equal
 from nabla.algebra.calls import Call, Named
 from nabla.algebra.expressions import Column, Expr
 from nabla.algebra.nodes import Aggregate, At, Filter, Join, JoinKind, Node, Project, Scan
-from nabla.algebra.parse import read_text
 from nabla.algebra.reference.interpreter import evaluate
+from nabla.dev.testing.expressions import read_text
 from nabla.dev.testing.maintained import check
 from nabla.dev.testing.random_data import Sizes, Table, random_database
 from nabla.rewrite.narrow_groups import narrow_groups

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from nabla.algebra.expressions import Apply, Expr, Literal
 from nabla.algebra.functions import FUNCTIONS, NAMES
@@ -81,11 +81,16 @@ def is_not_true(test: Expr) -> Expr:
     return negate(equal(test, TRUE, null_safe=True))
 
 
+def case(branches: Sequence[tuple[Expr, Expr]], otherwise: Expr | None = None) -> Apply:
+    """CASE WHEN condition THEN value … ELSE otherwise END; NULL otherwise, if nothing is said."""
+    values = [*(value for _, value in branches), *(() if otherwise is None else (otherwise,))]
+    arguments = (*(part for branch in branches for part in branch), *values[len(branches) :])
+    return Apply("CaseWhen", arguments, values[0].type, otherwise is None or any(value.nullable for value in values))
+
+
 def when(condition: Expr, value: Expr, otherwise: Expr | None = None) -> Apply:
     """CASE WHEN condition THEN value ELSE otherwise END; NULL otherwise, if nothing is said."""
-    arguments = (condition, value) if otherwise is None else (condition, value, otherwise)
-    nullable = otherwise is None or otherwise.nullable or value.nullable
-    return Apply("CaseWhen", arguments, value.type, nullable)
+    return case([(condition, value)], otherwise)
 
 
 def coalesce(*values: Expr) -> Apply:

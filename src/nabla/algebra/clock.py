@@ -18,10 +18,9 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from nabla._cached import cached_property
-from nabla.algebra.expressions import Clock, Expr, Literal
+from nabla.algebra.expressions import Clock, Expr, Foreign, Literal
 from nabla.algebra.names import inner_table
 from nabla.algebra.nodes import Filter, Node
-from nabla.algebra.parse import foreign
 
 CLOCK = inner_table("clock")
 """The name under which the clock is among the relations that changed."""
@@ -73,7 +72,7 @@ class Instant:
             case "current_date()":
                 return Literal(str(self._local.date()), "date")
             case "current_timestamp()":
-                return foreign(f"timestamp_micros({self.micros}L)", {}, "timestamp", nullable=False)
+                return Foreign(f"timestamp_micros({self.micros}L)", (), "timestamp", nullable=False)
             case "localtimestamp()":
                 return Literal(str(self._local.replace(tzinfo=None)), "timestamp_ntz")
         raise LookupError(f"the clock has no {function}")

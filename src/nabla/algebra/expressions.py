@@ -223,7 +223,7 @@ class Apply(Expr):
         if self.function not in FUNCTIONS:
             raise MalformedExpression(f"{self.function} is no function that the tree knows: it has to be Foreign")
         if not FUNCTIONS[self.function].takes(len(self.arguments)):
-            raise MalformedExpression(f"{self.function} of {len(self.arguments)} arguments")
+            raise MalformedExpression(f"{self.function} does not take {len(self.arguments)} arguments")
 
     @property
     def parts(self) -> tuple[Expr, ...]:

@@ -149,6 +149,8 @@ def _converted(value: str, old: str, new: str) -> Literal | None:
         return _fitting(int(value), new)
     if old == "string" and new == "date":
         return _date(value)
+    if old == "string" and new in ("float", "double"):
+        return _fraction(value, new)
     decimal = _DECIMAL.fullmatch(new)
     if decimal and (old in _BITS or _DECIMAL.fullmatch(old)):
         return _decimal(Decimal(value), int(decimal[1]), int(decimal[2]), new)
@@ -158,6 +160,15 @@ def _converted(value: str, old: str, new: str) -> Literal | None:
 def _fitting(value: int, type_: str) -> Literal | None:
     bound = 1 << (_BITS[type_] - 1)
     return Literal(str(value), type_) if -bound <= value < bound else None
+
+
+def _fraction(value: str, type_: str) -> Literal | None:
+    """A number with a point, as Java and Python both write it."""
+    if value in ("NaN", "Infinity", "-Infinity") or (
+        re.fullmatch(r"-?\d+\.\d+", value) and repr(float(value)) == value
+    ):
+        return Literal(value, type_)
+    return None
 
 
 def _date(value: str) -> Literal | None:
@@ -218,6 +229,32 @@ PARTS_OF_DATES = {
     "DOY": "DayOfYear",
 }
 """The function that EXTRACT(part FROM date) and date_part('part', date) are."""
+
+
+def part_of_date(part: str, value: Expr) -> Expr | None:
+    """EXTRACT(part FROM value), or None where the tree has no function for it."""
+    if value.type.startswith("interval"):
+        return interval_part(value, part.upper())
+    function = PARTS_OF_DATES.get(part.upper())
+    if function is None or value.type not in ("date", ""):
+        return None
+    return make(function, (value,), "int", value.nullable)
+
+
+def move_date(function: str, day: Expr, by: Expr) -> Expr | None:
+    """A date plus or minus days, or an interval of whole years, months or days; None of anything else."""
+    sign = {"Add": 1, "Subtract": -1}.get(function)
+    if sign is None or day.type != "date":
+        return None
+    if by.type in ("int", "smallint", "tinyint"):
+        return make("DateAdd" if sign > 0 else "DateSub", (day, by), "date", day.nullable or by.nullable)
+    if not isinstance(by, Literal) or by.value is None:
+        return None
+    if (days := interval_part(by, "DAY")) is not None:
+        return make("DateAdd" if sign > 0 else "DateSub", (day, days), "date", day.nullable)
+    amount = by.value if sign > 0 else by.value.replace("'", "'-", 1).replace("--", "")
+    return make("DateAddYMInterval", (day, Literal(amount, by.type)), "date", day.nullable)
+
 
 _INTERVAL = re.compile(r"INTERVAL '(-?\d+)' (YEAR|MONTH|DAY)")
 

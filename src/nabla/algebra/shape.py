@@ -4,11 +4,10 @@ Spark as two copies, each with names of its own."""
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 
-from nabla.algebra.expressions import Column, Expr, quote
+from nabla.algebra.expressions import Column, Expr, Lambda, Ref, Variable
 from nabla.algebra.nodes import Node, Scan
-from nabla.algebra.parse import read_text
 
 
 def shape(node: Node) -> Hashable:
@@ -29,8 +28,9 @@ class _Shape:
             case Column():
                 return self.numbers.setdefault(value.name, len(self.numbers)), value.type, value.nullable
             case Expr():
-                numbered = {c: read_text(quote(str(self.of(c))), "") for c in value.columns}
-                return value.substitute(numbered).sql, value.type, value.nullable, value.deterministic
+                # A column that is never NULL leaves the nullability of the expressions around it as it is.
+                numbered = {c: Ref(str(self.of(c)), "", nullable=False) for c in value.columns}
+                return _with_numbered_variables(value.substitute(numbered)), value.type, value.nullable
             case str():
                 return self.numbers.get(value, value)
             case tuple():
@@ -39,3 +39,19 @@ class _Shape:
                 return type(value).__name__, *(self.of(getattr(value, f.name)) for f in fields(value))
         assert isinstance(value, Hashable)
         return value
+
+
+def _with_numbered_variables(expr: Expr) -> Expr:
+    """The expression with the variables of its lambdas numbered in the order in which they occur."""
+    bound = dict.fromkeys(v.name for part in expr.walk() if isinstance(part, Lambda) for v in part.variables)
+    numbers = {name: str(number) for number, name in enumerate(bound)}
+
+    def numbered(part: Expr) -> Expr:
+        match part:
+            case Variable():
+                return replace(part, name=numbers[part.name])
+            case Lambda():
+                return replace(part, variables=tuple(replace(v, name=numbers[v.name]) for v in part.variables))
+        return part
+
+    return expr.rewrite(numbered) if numbers else expr

@@ -67,6 +67,18 @@ def parse_type(ddl: str) -> SqlType:
     return decimal(int(match[2] or 10), int(match[3] or 0)) if kind.kind == "decimal" else kind
 
 
+def between_commas(text: str) -> list[str]:
+    """The parts of a list whose commas are in no brackets: `a:int,b:decimal(3,2)`."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character in "<(") - (character in ">)")
+        if character == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts]
+
+
 def type_of(value: Value) -> SqlType:
     """The type that a value alone suggests."""
     if isinstance(value, Decimal):

@@ -5,6 +5,7 @@ Every body is its law, transcribed. All operands may change at once.
 
 from __future__ import annotations
 
+from nabla.algebra.build import all_of, is_not_true, null
 from nabla.algebra.calls import Named
 from nabla.algebra.clock import CLOCK, before, reads_clock, timed
 from nabla.algebra.expressions import Expr
@@ -29,7 +30,6 @@ from nabla.algebra.nodes import (
     Weigh,
     Window,
 )
-from nabla.algebra.parse import read_text
 from nabla.calculus.delta import Derivation, add, keys_of, mark_columns, negative
 from nabla.calculus.laws import rule
 from nabla.rewrite.restrict import on_columns, restrict
@@ -68,7 +68,7 @@ def select_by_clock(q: Filter, c: Derivation) -> Node | None:
 
 def _not(conjuncts: tuple[Expr, ...]) -> Expr:
     """Whether one of the conjuncts that read the clock is not true."""
-    return read_text(f"(({' AND '.join(c.sql for c in timed(conjuncts))}) IS NOT TRUE)", "boolean", nullable=False)
+    return is_not_true(all_of(timed(conjuncts)))
 
 
 @rule(Filter, law="d(σ S) = σ dS", source="GLT97 fig. 2; linear", sql="WHERE, HAVING, QUALIFY")
@@ -161,10 +161,7 @@ def outer_parts(q: Join) -> UnionAll:
     members: list[Node] = [inner]
 
     def row(present: Node) -> tuple[Named, ...]:
-        return tuple(
-            Named(c, c.ref if c.name in present.names else read_text(f"CAST(NULL AS {c.type})", c.type))
-            for c in q.columns
-        )
+        return tuple(Named(c, c.ref if c.name in present.names else null(c.type)) for c in q.columns)
 
     if q.kind in ("left", "full"):
         members.append(Project(Join(left, right, q.on, "anti"), row(left)))

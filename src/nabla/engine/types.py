@@ -37,6 +37,7 @@ from pyspark.sql.types import (
     _parse_datatype_string,
 )
 
+from nabla.algebra.types import between_commas
 from nabla.errors import NablaError
 
 _STORABLE = frozenset(
@@ -83,7 +84,7 @@ def type_of(ddl: str) -> DataType:
     if decimal := _DECIMAL.fullmatch(kind):
         return DecimalType(int(decimal[1]), int(decimal[2]))
     if structured := _STRUCTURED.fullmatch(ddl.strip()):
-        parts = _between_commas(structured[2])
+        parts = between_commas(structured[2])
         fields = [_FIELD.fullmatch(part) for part in parts]
         if structured[1].lower() == "array" and len(parts) == 1:
             return ArrayType(type_of(parts[0]))
@@ -92,18 +93,6 @@ def type_of(ddl: str) -> DataType:
         if structured[1].lower() == "struct" and all(fields):
             return StructType([StructField(field[1], type_of(field[2])) for field in fields if field])
     return _parse_datatype_string(ddl)
-
-
-def _between_commas(text: str) -> list[str]:
-    """The parts of a text between commas that are not inside brackets."""
-    parts, depth = [""], 0
-    for character in text:
-        depth += (character in "<(") - (character in ">)")
-        if character == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += character
-    return [part.strip() for part in parts]
 
 
 def to_stored(schema: StructType, names: Sequence[str]) -> StructType:

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from nabla.algebra.build import arithmetic
 from nabla.algebra.calls import Call, Named
 from nabla.algebra.expressions import Column
 from nabla.algebra.memo import Memo
 from nabla.algebra.nodes import Aggregate, Distinct, Filter, Join, Node, Project
 from nabla.algebra.notation.tree import tree
-from nabla.algebra.parse import read_text
 from nabla.papers.change_tables import ChangeTableForm, converted
 from nabla.papers.pairs import Pairs
 
@@ -130,7 +130,7 @@ class Product:
 
     def _over(self, left: Node, right: Node) -> Node:
         joined = replace(self.node, left=left, right=right)
-        causes = read_text(f"({self.left.causes.ref.sql} * {self.right.causes.ref.sql})", "bigint", False)
+        causes = arithmetic(self.left.causes.ref, "*", self.right.causes.ref, "bigint")
         return Project(joined, (*(Named(c, c.ref) for c in self.node.columns), Named(self.causes, causes)))
 
 

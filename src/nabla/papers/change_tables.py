@@ -13,12 +13,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nabla.algebra.build import arithmetic, compare, number
+from nabla.algebra.build import arithmetic, cast, compare, is_not_null, number, when
 from nabla.algebra.calls import Call, Named
 from nabla.algebra.expressions import Column, Expr
 from nabla.algebra.names import Mark, mark_name
 from nabla.algebra.nodes import WEIGHT, Aggregate, Filter, Join, Node, Project, UnionAll
-from nabla.algebra.parse import read_text
 from nabla.calculus.delta import mark_columns, same_keys
 from nabla.calculus.partials import INTEGERS
 from nabla.papers.pairs import Pair
@@ -63,17 +62,17 @@ def converted(q: Aggregate, delta: Pair, causes: Column) -> ChangeTableForm | No
 
 
 def _weighted(plan: Node, sign: int) -> Node:
-    weight = Named(WEIGHT, read_text(f"{sign}L", "bigint", False))
+    weight = Named(WEIGHT, number(sign))
     return Project(plan, (*(Named(c, c.ref) for c in plan.columns), weight))
 
 
 def _weighted_value(call: Call) -> Expr:
-    weight = WEIGHT.ref.sql
+    weight = WEIGHT.ref
     if call.function == "sum":
-        return read_text(f"(CAST({call.arguments[0].sql} AS BIGINT) * {weight})", "bigint", False)
+        return arithmetic(cast(call.arguments[0], "bigint"), "*", weight, "bigint")
     if not call.arguments:
         return WEIGHT.ref
-    return read_text(f"CASE WHEN {call.arguments[0].sql} IS NOT NULL THEN {weight} ELSE 0L END", "bigint", False)
+    return when(is_not_null(call.arguments[0]), weight, number(0))
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import reduce
 
+from nabla.algebra.build import compare, number
 from nabla.algebra.calls import Call, Named
 from nabla.algebra.expressions import Column, Expr
 from nabla.algebra.names import own_name
 from nabla.algebra.nodes import Aggregate, Distinct, Filter, Join, Node, Project, Scan, UnionAll
-from nabla.algebra.parse import read_text
 from nabla.papers.pair_laws import Operand
 from nabla.papers.pairs import Pairs
 from nabla.papers.sets import EMPTY, RowSet
@@ -117,7 +117,7 @@ def _product(relations: list[RowSet]) -> RowSet:
 def _tagged(product: RowSet, member: Canonical, causes: int) -> Node | None:
     if product.plan is None:
         return None
-    tag = Named(CAUSES, read_text(f"{causes}L", "bigint", False))
+    tag = Named(CAUSES, number(causes))
     return Project(member.selected(product.plan), (*member.attributes, tag))
 
 
@@ -129,4 +129,4 @@ def _summed(view: Node, causes: list[Node | None]) -> Node:
 def _without_zeros(rows: Node) -> Node:
     keys = tuple(c.name for c in rows.columns if c.name != CAUSES.name)
     total = Aggregate(rows, keys, (Call(CAUSES, "sum", (CAUSES.ref,)),))
-    return Filter(total, (read_text(f"({CAUSES.ref.sql} <> 0)", "boolean", False),))
+    return Filter(total, (compare(CAUSES.ref, "<>", number(0)),))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from nabla.algebra.build import null
 from nabla.algebra.calls import Named
 from nabla.algebra.nodes import Constant, Join, Negate, Node, Project, UnionAll
-from nabla.algebra.parse import read_text
 
 
 def nothing(like: Node) -> Node:
@@ -52,7 +52,7 @@ def _fewer_members(node: UnionAll) -> Node:
 def _padded(node: Join) -> Node:
     """Rows of the left side that meet nothing: NULLs beside them."""
     here = node.left.names
-    nulls = {c.name: read_text(f"CAST(NULL AS {c.type})", c.type) for c in node.columns if c.name not in here}
+    nulls = {c.name: null(c.type) for c in node.columns if c.name not in here}
     return Project(node.left, tuple(Named(c, nulls.get(c.name, c.ref)) for c in node.columns))
 
 

@@ -11,9 +11,9 @@ from nabla.algebra.build import equal
 from nabla.algebra.calls import Named
 from nabla.algebra.expressions import Column, Expr
 from nabla.algebra.nodes import At, Distinct, Filter, Join, Node, Project, Scan, UnionAll
-from nabla.algebra.parse import read_text
 from nabla.algebra.reference.interpreter import Database, evaluate
 from nabla.calculus.recursion.memory import Memory, MemoryRelation, Piece, TooManyRows
+from nabla.dev.testing.expressions import read_text
 
 R = Scan("r", At.NEW, (Column("a", "bigint"), Column("b", "bigint")), ("x", "y"))
 S = Scan("s", At.NEW, (Column("c", "bigint"), Column("d", "bigint")), ("y", "x"))

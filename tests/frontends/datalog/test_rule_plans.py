@@ -12,9 +12,9 @@ import pytest
 from datalog_programs import TABLES, rules
 from sqlglot import parse_one
 
-from nabla.algebra.expressions import quote
+from nabla.algebra.expressions import Foreign, quote
 from nabla.algebra.json import load_plan, to_data
-from nabla.algebra.nodes import Aggregate, Distinct, Join, Scan
+from nabla.algebra.nodes import Aggregate, Distinct, Join, Project, Scan
 from nabla.algebra.sql import to_sql
 from nabla.calculus.recursion.relations import Present, deleted, inserted, set_changes
 from nabla.frontends.datalog.evaluate import evaluate_in_memory
@@ -148,6 +148,32 @@ def test_types_may_come_from_spark_which_is_asked_once() -> None:
     assert asked == [("soundex(`N`)", {"N": "string"}), ("soundex(`X`)", {"X": "string"})]
     again = Program.from_json(json.loads(json.dumps(program.to_json())))
     assert again.plan("p") == program.plan("p")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("p(year(B)) :- person(_, B, _).", "p(date_part('year', B)) :- person(_, B, _)."),
+        ("p(lcase(N)) :- person(N, _, _).", "p(lower(N)) :- person(N, _, _)."),
+        ("p(bigint(1), X) :- node(X).", "p(bigint(bigint(1)), X) :- node(X)."),
+        ("p(X) :- node(X), 3 < X.", "p(X) :- node(X), X > 3."),
+        ("p(nvl(X, 0)) :- node(X).", "p(ifnull(X, 0)) :- node(X)."),
+        ("p(B - 5) :- person(_, B, _).", "p(date_add(B, -5)) :- person(_, B, _)."),
+    ],
+)
+def test_two_spellings_of_a_rule_are_one_plan(one: str, other: str) -> None:
+    def type_of(sql: str, columns: Mapping[str, str]) -> str:
+        return "date" if sql.startswith("date_add") or "-" in sql else "int"
+
+    assert parse_program(one, TABLES, type_of).plan("p") == parse_program(other, TABLES, type_of).plan("p")
+
+
+def test_a_function_that_the_tree_does_not_know_keeps_its_text() -> None:
+    program = parse_program("p(soundex(upper(N))) :- person(N, _, _).", TABLES, lambda sql, columns: "string")
+    (output,) = (named.expr for node in program.plan("p").walk() if isinstance(node, Project) for named in node.outputs)
+    assert isinstance(output, Foreign)
+    assert output.template == "soundex(`{0}`)"
+    assert [str(part) for part in output.inputs] == ["upper(name)"]
 
 
 def test_a_program_is_stored_as_text_and_types() -> None:

@@ -53,11 +53,6 @@ def read(text: str, columns: Types, type_: str = "", nullable: bool = True, dete
     return replace(found, type=type_, nullable=nullable) if isinstance(found, Apply | Ref) else found
 
 
-def read_text(text: str, type_: str, nullable: bool = True, deterministic: bool = True) -> Expr:
-    """A text whose columns are not known."""
-    return read(text, {}, type_, nullable, deterministic)
-
-
 # What Spark calls the aggregate functions that sqlglot has under another name only.
 _SPARK_NAMES: dict[type[exp.Expr], str] = {
     exp.ArrayUniqueAgg: "collect_set",

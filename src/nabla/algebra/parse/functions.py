@@ -9,11 +9,12 @@ from functools import lru_cache
 from sqlglot import exp
 
 from nabla.algebra import types
+from nabla.algebra.by_name import apply, by_name, cast
 from nabla.algebra.expressions import Expr, Lambda, Literal, Variable
-from nabla.algebra.functions import NAMES
-from nabla.algebra.normalize import PARTS_OF_DATES, between, interval_part, make
+from nabla.algebra.normalize import between, make, part_of_date
 from nabla.algebra.parse.operators import field_of
-from nabla.algebra.parse.reader import Reader, Unreadable, arguments_of, boolean, branches, reads
+from nabla.algebra.parse.reader import Reader, Unreadable, arguments_of, boolean, reads
+from nabla.algebra.result_types import element_type
 
 
 @lru_cache(maxsize=1 << 10)
@@ -40,78 +41,74 @@ def _hive_cast(reader: Reader, node: exp.TryCast) -> Expr:
     return _cast(reader, node, "TryCast" if node.args.get("safe") else "Cast")
 
 
-_SIMPLE: dict[type[exp.Expr], tuple[str, str]] = {
-    exp.Upper: ("Upper", "string"),
-    exp.Lower: ("Lower", "string"),
-    exp.Length: ("Length", "int"),
-    exp.Substring: ("Substring", "string"),
-    exp.Replace: ("StringReplace", "string"),
-    exp.Reverse: ("Reverse", ""),
-    exp.Repeat: ("StringRepeat", "string"),
-    exp.StartsWith: ("StartsWith", "boolean"),
-    exp.EndsWith: ("EndsWith", "boolean"),
-    exp.Contains: ("Contains", "boolean"),
-    exp.StrPosition: ("StringInstr", "int"),
-    exp.Like: ("Like", "boolean"),
-    exp.ILike: ("ILike", "boolean"),
-    exp.RegexpLike: ("RLike", "boolean"),
-    exp.Abs: ("Abs", ""),
-    exp.Ceil: ("Ceil", ""),
-    exp.Floor: ("Floor", ""),
-    exp.Sign: ("Signum", "double"),
-    exp.Sqrt: ("Sqrt", "double"),
-    exp.Pow: ("Pow", "double"),
-    exp.DateDiff: ("DateDiff", "int"),
-    exp.Year: ("Year", "int"),
-    exp.Month: ("Month", "int"),
-    exp.Day: ("DayOfMonth", "int"),
-    exp.DayOfMonth: ("DayOfMonth", "int"),
-    exp.Quarter: ("Quarter", "int"),
-    exp.ArraySize: ("Size", "int"),
-    exp.ArrayContains: ("ArrayContains", "boolean"),
-    exp.ArrayDistinct: ("ArrayDistinct", ""),
-    exp.ArraysZip: ("ArraysZip", ""),
-    exp.Flatten: ("Flatten", ""),
-    exp.GenerateSeries: ("Sequence", ""),
-    exp.RegexpSplit: ("StringSplit", "array<string>"),
-    exp.Explode: ("Explode", "row"),
-    exp.Posexplode: ("PosExplode", "row"),
-    exp.Inline: ("Inline", "row"),
-    exp.Stack: ("Stack", "row"),
+_SIMPLE: dict[type[exp.Expr], str] = {
+    exp.Upper: "Upper",
+    exp.Lower: "Lower",
+    exp.Length: "Length",
+    exp.Substring: "Substring",
+    exp.Replace: "StringReplace",
+    exp.Reverse: "Reverse",
+    exp.Repeat: "StringRepeat",
+    exp.StartsWith: "StartsWith",
+    exp.EndsWith: "EndsWith",
+    exp.Contains: "Contains",
+    exp.StrPosition: "StringInstr",
+    exp.Like: "Like",
+    exp.ILike: "ILike",
+    exp.RegexpLike: "RLike",
+    exp.Abs: "Abs",
+    exp.Ceil: "Ceil",
+    exp.Floor: "Floor",
+    exp.Sign: "Signum",
+    exp.Sqrt: "Sqrt",
+    exp.Pow: "Pow",
+    exp.DateDiff: "DateDiff",
+    exp.Year: "Year",
+    exp.Month: "Month",
+    exp.Day: "DayOfMonth",
+    exp.DayOfMonth: "DayOfMonth",
+    exp.Quarter: "Quarter",
+    exp.WeekOfYear: "WeekOfYear",
+    exp.DayOfWeek: "DayOfWeek",
+    exp.DayOfYear: "DayOfYear",
+    exp.Hour: "Hour",
+    exp.Minute: "Minute",
+    exp.Second: "Second",
+    exp.AddMonths: "AddMonths",
+    exp.BitwiseNot: "BitwiseNot",
+    exp.ArraySize: "Size",
+    exp.ArrayContains: "ArrayContains",
+    exp.ArrayDistinct: "ArrayDistinct",
+    exp.ArraysZip: "ArraysZip",
+    exp.Flatten: "Flatten",
+    exp.GenerateSeries: "Sequence",
+    exp.RegexpSplit: "StringSplit",
+    exp.Explode: "Explode",
+    exp.Posexplode: "PosExplode",
+    exp.Inline: "Inline",
+    exp.Stack: "Stack",
 }
 
 
 @reads(*_SIMPLE)
 def _simple(reader: Reader, node: exp.Expr) -> Expr:
-    function, type_ = _SIMPLE[type(node)]
-    arguments = reader.all(arguments_of(node))
-    return make(
-        function, tuple(arguments), type_ or _first_type(function, arguments), any(a.nullable for a in arguments)
-    )
-
-
-def _first_type(function: str, arguments: list[Expr]) -> str:
-    return arguments[0].type if function in ("Abs", "Reverse", "ArrayDistinct") else ""
+    return apply(_SIMPLE[type(node)], tuple(reader.all(arguments_of(node))))
 
 
 @reads(exp.Initcap)
 def _initcap(reader: Reader, node: exp.Initcap) -> Expr:
-    return make("InitCap", (reader.read(node.this),), "string")
+    return apply("InitCap", (reader.read(node.this),))
 
 
 @reads(exp.Left, exp.Right)
 def _end_of_text(reader: Reader, node: exp.Expr) -> Expr:
-    value, length = reader.read(node.this), reader.read(node.expression)
-    if isinstance(node, exp.Left):
-        return make("Substring", (value, Literal("1", "int"), length), "string", value.nullable or length.nullable)
-    return make("Right", (value, length), "string", value.nullable or length.nullable)
+    return _called(type(node).__name__, reader.all([node.this, node.expression]))
 
 
 @reads(exp.Concat, exp.DPipe)
 def _concat(reader: Reader, node: exp.Expr) -> Expr:
     values = reader.all(node.expressions if isinstance(node, exp.Concat) else [node.this, node.expression])
-    type_ = values[0].type if values and values[0].type.startswith("array") else "string"
-    return make("Concat", tuple(values), type_, any(v.nullable for v in values))
+    return apply("Concat", tuple(values))
 
 
 @reads(exp.TsOrDsToDate)
@@ -120,32 +117,26 @@ def _to_date(reader: Reader, node: exp.TsOrDsToDate) -> Expr:
     if len(arguments_of(node)) != 1:
         raise Unreadable(node.sql("spark"))
     value = reader.read(node.this)
-    return value if not value.type else make("Cast", (value,), "date", value.nullable)
+    return value if not value.type else cast(value, "date")
 
 
 @reads(exp.TsOrDsAdd)
 def _date_add(reader: Reader, node: exp.TsOrDsAdd) -> Expr:
     if str(node.args.get("unit") or "DAY").upper() != "DAY":
         raise Unreadable(node.sql("spark"))
-    day, days = reader.read(node.this), reader.read(node.expression)
-    return make("DateAdd", (day, days), "date", day.nullable or days.nullable)
+    function, by = "DateAdd", node.expression
+    if isinstance(by, exp.Mul) and isinstance(by.expression, exp.Neg):  # sqlglot reads date_sub(day, n) as n * -1 more
+        function, by = "DateSub", by.this
+    day, days = reader.read(node.this), reader.read(by)
+    return make(function, (day, days), "date", day.nullable or days.nullable)
 
 
 @reads(exp.Extract)
 def _extract(reader: Reader, node: exp.Extract) -> Expr:
-    return _part_of_date(node.this.name, reader.read(node.expression))
-
-
-def _part_of_date(part: str, value: Expr) -> Expr:
-    if value.type.startswith("interval"):
-        days = interval_part(value, part.upper())
-        if days is None:
-            raise Unreadable(f"the {part} of {value}")
-        return days
-    function = PARTS_OF_DATES.get(part.upper())
-    if function is None or value.type not in ("date", ""):
-        raise Unreadable(f"the {part} of {value}")
-    return make(function, (value,), "int", value.nullable)
+    found = part_of_date(node.this.name, reader.read(node.expression))
+    if found is None:
+        raise Unreadable(node.sql("spark"))
+    return found
 
 
 @reads(exp.Escape)
@@ -170,21 +161,25 @@ def _trim(reader: Reader, node: exp.Trim) -> Expr:
 
 @reads(exp.Round)
 def _round(reader: Reader, node: exp.Round) -> Expr:
-    value = reader.read(node.this)
-    digits = reader.read(node.args["decimals"]) if node.args.get("decimals") is not None else Literal("0", "int")
-    return make("Round", (value, digits), "", value.nullable)
+    given = (node.this, node.args.get("decimals"))
+    return _called("round", reader.all(argument for argument in given if argument is not None))
 
 
 @reads(exp.Array)
 def _array(reader: Reader, node: exp.Array) -> Expr:
-    return make("CreateArray", tuple(reader.all(node.expressions)), "", False)
+    return apply("CreateArray", tuple(reader.all(node.expressions)))
 
 
 @reads(exp.Struct)
 def _struct(reader: Reader, node: exp.Struct) -> Expr:
-    fields = [(field.this.name, reader.read(field.expression)) for field in node.expressions]
-    type_ = f"struct<{','.join(f'{name}:{value.type}' for name, value in fields)}>"
-    return make("CreateNamedStruct", tuple(e for n, v in fields for e in (Literal(n, "string"), v)), type_, False)
+    fields = ((Literal(field.this.name, "string"), reader.read(field.expression)) for field in node.expressions)
+    return apply("CreateNamedStruct", tuple(part for field in fields for part in field))
+
+
+@reads(exp.VarMap)
+def _map(reader: Reader, node: exp.VarMap) -> Expr:
+    entries = zip(node.args["keys"].expressions, node.args["values"].expressions, strict=True)
+    return apply("CreateMap", tuple(reader.all(part for entry in entries for part in entry)))
 
 
 @reads(exp.Bracket)
@@ -192,7 +187,8 @@ def _bracket(reader: Reader, node: exp.Bracket) -> Expr:
     value, place = reader.read(node.this), node.expressions[0]
     if isinstance(place, exp.Literal) and place.is_string and not value.type.startswith("map"):
         return field_of(value, place.name)
-    return make("ElementAt" if node.args.get("offset") == 1 else "GetArrayItem", (value, reader.read(place)), "")
+    item = "GetMapValue" if value.type.startswith("map") else "GetArrayItem"
+    return apply("ElementAt" if node.args.get("offset") == 1 else item, (value, reader.read(place)))
 
 
 @reads(exp.ArraySort)
@@ -201,8 +197,7 @@ def _array_sort(reader: Reader, node: exp.ArraySort) -> Expr:
     nulls_first = node.args.get("nulls_first")
     if node.expression is not None or node.args.get("asc") is not None or not isinstance(nulls_first, exp.Boolean):
         raise Unreadable(node.sql("spark"))
-    value = reader.read(node.this)
-    return make("SortArray" if nulls_first.this else "ArraySort", (value,), value.type, value.nullable)
+    return apply("SortArray" if nulls_first.this else "ArraySort", (reader.read(node.this),))
 
 
 _HIGHER: dict[type[exp.Expr], str] = {
@@ -216,17 +211,16 @@ _HIGHER: dict[type[exp.Expr], str] = {
 def _higher(reader: Reader, node: exp.Expr) -> Expr:
     if node.expression is None:
         raise Unreadable(f"a subquery: {node.sql('spark')}")
-    value, function = reader.read(node.this), _HIGHER[type(node)]
-    body = _lambda(reader, node.expression)
-    type_ = {"ArrayExists": "boolean", "ArrayFilter": value.type}.get(function, "")
-    return make(function, (value, body), type_, value.nullable)
+    value = reader.read(node.this)
+    return apply(_HIGHER[type(node)], (value, _lambda(reader, node.expression, (element_type(value.type), "int"))))
 
 
-def _lambda(reader: Reader, node: exp.Expr) -> Lambda:
+def _lambda(reader: Reader, node: exp.Expr, kinds: tuple[str, ...]) -> Lambda:
+    """A lambda over variables of some types, an element and its place; it may leave out the place."""
     if not isinstance(node, exp.Lambda):
         raise Unreadable(f"{node.sql('spark')} as a lambda")
     outer = dict(reader.variables)
-    variables = tuple(Variable(variable.name, "") for variable in node.expressions)
+    variables = tuple(Variable(v.name, kind) for v, kind in zip(node.expressions, kinds, strict=False))
     reader.variables |= {variable.name: variable for variable in variables}
     body = reader.read(node.this)
     reader.variables = outer
@@ -235,26 +229,15 @@ def _lambda(reader: Reader, node: exp.Expr) -> Lambda:
 
 @reads(exp.Anonymous)
 def _named(reader: Reader, node: exp.Anonymous) -> Expr:
-    name, arguments = str(node.this).lower(), node.expressions
+    name, arguments = str(node.this).lower(), reader.all(node.expressions)
     if name == "is_between":
-        value, low, high = reader.all(arguments)
+        value, low, high = arguments
         return between(value, low, high)
-    if name == "date_part" and isinstance(arguments[0], exp.Literal):
-        return _part_of_date(arguments[0].this, reader.read(arguments[1]))
-    if name == "iff":
-        values = reader.all(arguments)
-        return branches("CaseWhen", values, values[1:])
-    if name == "positive":
-        return reader.read(arguments[0])
-    if name not in NAMES:
-        raise Unreadable(f"the function {name}")
-    values = reader.all(arguments)
-    function = NAMES[name]
-    if function in ("IsNull", "IsNotNull", "Not"):
-        return boolean(function, *values)
-    type_ = (
-        values[0].type
-        if function in ("UnaryMinus", "Pmod")
-        else {"Upper": "string", "Lower": "string"}.get(function, "")
-    )
-    return make(function, tuple(values), type_, any(v.nullable for v in values))
+    return _called(name, arguments)
+
+
+def _called(name: str, arguments: list[Expr]) -> Expr:
+    found = by_name(name, tuple(arguments))
+    if found is None:
+        raise Unreadable(f"the function {name} of {len(arguments)} arguments")
+    return found

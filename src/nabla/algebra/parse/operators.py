@@ -7,9 +7,9 @@ from decimal import Decimal
 from sqlglot import exp
 
 from nabla.algebra import types
+from nabla.algebra.by_name import apply, infix
 from nabla.algebra.expressions import Expr, Literal
-from nabla.algebra.functions import FUNCTIONS
-from nabla.algebra.normalize import between, interval_part, make, null_if
+from nabla.algebra.normalize import between, null_if
 from nabla.algebra.parse.reader import Reader, Unreadable, boolean, branches, reads
 
 # Leaves
@@ -36,7 +36,7 @@ def _dot(reader: Reader, node: exp.Dot) -> Expr:
 
 def field_of(value: Expr, name: str) -> Expr:
     function = "GetArrayStructFields" if value.type.startswith("array") else "GetStructField"
-    return make(function, (value, Literal(name, "string")), "")
+    return apply(function, (value, Literal(name, "string")))
 
 
 @reads(exp.Identifier)
@@ -80,7 +80,7 @@ def _paren(reader: Reader, node: exp.Paren) -> Expr:
 
 @reads(exp.Interval)
 def _interval(reader: Reader, node: exp.Interval) -> Expr:
-    unit, count = str(node.args.get("unit")).upper(), node.this
+    unit, count = str(node.args.get("unit")).upper().removesuffix("S"), node.this
     if (
         unit not in ("YEAR", "MONTH", "DAY")
         or not isinstance(count, exp.Literal)
@@ -117,51 +117,15 @@ _COMPARING: dict[type[exp.Expr], str] = {
 @reads(*_ARITHMETIC)
 def _arithmetic(reader: Reader, node: exp.Binary) -> Expr:
     left, right = reader.read(node.left), reader.read(node.right)
-    function = _ARITHMETIC[type(node)]
-    if left.type == "date" or right.type.startswith("interval"):
-        return _moved_date(function, left, right)
-    return make(function, (left, right), _result_type(function, left, right), left.nullable or right.nullable)
+    found = infix(_ARITHMETIC[type(node)], left, right)
+    if found is None:
+        raise Unreadable(f"{node.sql('spark')}")
+    return found
 
 
-def _moved_date(function: str, day: Expr, by: Expr) -> Expr:
-    """A date plus or minus days, or an interval of whole years, months or days."""
-    sign = {"Add": 1, "Subtract": -1}.get(function)
-    if sign is None or day.type != "date":
-        raise Unreadable(f"{function} of {day} and {by}")
-    if by.type in ("int", "smallint", "tinyint"):
-        return make("DateAdd" if sign > 0 else "DateSub", (day, by), "date", day.nullable or by.nullable)
-    if not isinstance(by, Literal) or by.value is None:
-        raise Unreadable(f"{function} of {day} and {by}")
-    if (days := interval_part(by, "DAY")) is not None:
-        return make("DateAdd" if sign > 0 else "DateSub", (day, days), "date", day.nullable)
-    amount = by.value if sign > 0 else by.value.replace("'", "'-", 1).replace("--", "")
-    return make("DateAddYMInterval", (day, Literal(amount, by.type)), "date", day.nullable)
-
-
-def _result_type(function: str, left: Expr, right: Expr) -> str:
-    one, other = (types.parse_type(e.type) if e.type else types.UNKNOWN for e in (left, right))
-    if not (types.numeric(one) and types.numeric(other)):
-        return ""
-    if function == "IntegralDivide":
-        return "bigint"
-    sign = FUNCTIONS[function].name
-    if one in types.FRACTIONAL or other in types.FRACTIONAL:
-        return "float" if one == other == types.FLOAT and sign != "/" else "double"
-    if one in types.INTEGRAL and other in types.INTEGRAL:
-        return "double" if sign == "/" else str(types.wider(one, other))
-    decimals = [types.as_decimal(k, _digits(e)) for k, e in ((one, left), (other, right))]
-    return str(types.decimal_result(sign, decimals[0], decimals[1]))
-
-
-def _digits(expr: Expr) -> int:
-    """A constant takes as many digits as it needs."""
-    return len(expr.value.lstrip("-0")) or 1 if isinstance(expr, Literal) and expr.value and expr.type == "int" else 0
-
-
-@reads(exp.Neg)
-def _negative(reader: Reader, node: exp.Neg) -> Expr:
-    operand = reader.read(node.this)
-    return make("UnaryMinus", (operand,), operand.type, operand.nullable)
+@reads(exp.Neg, exp.Negative)
+def _negative(reader: Reader, node: exp.Neg | exp.Negative) -> Expr:
+    return apply("UnaryMinus", (reader.read(node.this),))
 
 
 @reads(*_COMPARING)

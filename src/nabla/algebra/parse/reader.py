@@ -7,12 +7,14 @@ from typing import Any, TypeAlias, TypeVar
 
 from sqlglot import exp
 
-from nabla.algebra import types
-from nabla.algebra.expressions import Expr, MalformedExpression, Variable
-from nabla.algebra.normalize import make
+from nabla.algebra.by_name import apply
+from nabla.algebra.expressions import Expr, Literal, MalformedExpression, Variable
+from nabla.algebra.result_types import common_type
 
 # Flags of sqlglot's nodes that say what Spark does anyway, or that a form looks at. Others may change the meaning.
-_UNDERSTOOD = frozenset(("safe", "typed", "quoted", "is_string", "this", "big_int", "negate", "only_json_types"))
+_UNDERSTOOD = frozenset(
+    ("safe", "typed", "quoted", "is_string", "this", "big_int", "negate", "only_json_types", "ignore_nulls")
+)
 
 
 class Unreadable(Exception):
@@ -67,12 +69,11 @@ def arguments_of(node: exp.Expr) -> list[exp.Expr]:
 
 
 def boolean(function: str, *arguments: Expr) -> Expr:
-    nullable = function not in ("IsNull", "IsNotNull", "EqualNullSafe") and any(a.nullable for a in arguments)
-    return make(function, arguments, "boolean", nullable)
+    return apply(function, arguments)
 
 
 def branches(function: str, arguments: list[Expr], values: list[Expr]) -> Expr:
-    kind = types.widest(types.parse_type(v.type) if v.type else types.UNKNOWN for v in values)
-    same = {v.type for v in values if v.type != "void"}
-    type_ = same.pop() if len(same) == 1 else "" if kind == types.UNKNOWN else str(kind)
-    return make(function, tuple(arguments), type_)
+    """A NULL among the values has their type."""
+    type_ = common_type(values)
+    typed = (Literal(None, type_) if type_ and a == Literal(None, "void") else a for a in arguments)
+    return apply(function, tuple(typed))

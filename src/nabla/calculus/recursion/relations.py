@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Protocol, TypeAlias
 
-from nabla.algebra.build import equal
+from nabla.algebra.build import compare, equal, number
 from nabla.algebra.calls import Named
 from nabla.algebra.expressions import Column, Expr
 from nabla.algebra.nodes import At, Consolidate, Constant, Filter, Join, Node, Project, Scan, UnionAll, Weigh
-from nabla.algebra.parse import read_text
 
 Naming: TypeAlias = Callable[[str], str]
 
@@ -117,7 +116,7 @@ def set_changes(names: Mapping[str, tuple[Column, ...]]) -> dict[str, Node]:
             every = tuple(range(len(columns)))
             weight = fresh.column(Column("weight", "bigint", False))
             weighed = Weigh(Consolidate(scan(name, At.DELTA, columns, every, fresh)), weight)
-            moved = Filter(weighed, (read_text(f"({weight.ref.sql} {sign} 0)", "boolean", False),))
+            moved = Filter(weighed, (compare(weight.ref, sign, number(0)),))
             rows = Project(moved, tuple(Named(c, c.ref) for c in weighed.input.columns))
             queries[relation] = without(rows, scan(name, against, columns, every, fresh))
     return queries

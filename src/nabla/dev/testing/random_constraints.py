@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from nabla.algebra.build import equal
+from nabla.algebra.build import any_of, compare, equal, is_not_null, is_null, number
 from nabla.algebra.calls import Call
-from nabla.algebra.expressions import Column, quote
+from nabla.algebra.expressions import Column
 from nabla.algebra.nodes import Aggregate, At, Filter, Join, Node, Scan
-from nabla.algebra.parse import read_text
 from nabla.dev.testing.random_data import Schema, Sizes, Table
 from nabla.dev.testing.random_plans import ALL, random_plan
 
@@ -59,17 +58,20 @@ def _counted(node: Node, keys: tuple[str, ...], mark: str = "") -> Aggregate:
 
 
 def _key(table: Table, columns: tuple[Column, ...]) -> Node:
-    names = tuple(_named(c, "").name for c in columns)
-    tests = ["(`n#0` > 1)", *(f"({quote(name)} IS NULL)" for name in names)]
-    return Filter(_counted(_scan(table), names), (read_text(" OR ".join(tests), "boolean", False),))
+    keys = [_named(c, "") for c in columns]
+    counted = _counted(_scan(table), tuple(key.name for key in keys))
+    several = compare(counted.calls[0].column.ref, ">", number(1))
+    return Filter(counted, (any_of([several, *(is_null(key.ref) for key in keys)]),))
 
 
 def _foreign_key(child: Table, column: Column, parent: Table, target: Column) -> Node:
     mine, other = _named(column, ""), _named(target, "'")
-    present = read_text(f"({quote(mine.name)} IS NOT NULL)", "boolean", False)
-    return Join(Filter(_scan(child), (present,)), _scan(parent, "'"), (equal(mine.ref, other.ref),), "anti")
+    return Join(
+        Filter(_scan(child), (is_not_null(mine.ref),)), _scan(parent, "'"), (equal(mine.ref, other.ref),), "anti"
+    )
 
 
 def _same_size(one: Table, other: Table) -> Node:
-    both = Join(_counted(_scan(one), (), "s"), _counted(_scan(other, "'"), (), "t"))
-    return Filter(both, (read_text("(`ns#0` <> `nt#0`)", "boolean", False),))
+    ours, theirs = _counted(_scan(one), (), "s"), _counted(_scan(other, "'"), (), "t")
+    differ = compare(ours.calls[0].column.ref, "<>", theirs.calls[0].column.ref)
+    return Filter(Join(ours, theirs), (differ,))

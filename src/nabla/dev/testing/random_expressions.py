@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
 
-from nabla.algebra.expressions import Expr
-from nabla.algebra.parse import read_text
+from nabla.algebra.build import cast, null
+from nabla.algebra.expressions import Expr, Ref
+from nabla.algebra.parse import read
 from nabla.algebra.reference.evaluator import SqlType, parse_type
 from nabla.algebra.reference.evaluator.arithmetic import operation
 from nabla.algebra.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, decimal, wider
@@ -36,6 +37,8 @@ class Expressions:
     def __init__(self, rng: Random, columns: Sequence[Sample]) -> None:
         self.rng = rng
         self.columns = list(columns)
+        refs = (column.expr for column in columns)
+        self.types = {ref.name: (ref.type, ref.nullable) for ref in refs if isinstance(ref, Ref)}
 
     def kinds(self) -> list[str]:
         return sorted({column.kind for column in self.columns})
@@ -57,9 +60,8 @@ class Expressions:
             if sample.expr.type == type_:
                 return sample
             if sample.bound < capacity(type_) and kind == sample.kind:
-                cast = f"CAST({sample.sql} AS {type_.upper()})"
-                return Sample(read_text(cast, type_, sample.nullable), sample.bound, sample.exact)
-        return Sample(read_text(literal(None, type_), type_, True))
+                return Sample(cast(sample.expr, type_), sample.bound, sample.exact)
+        return Sample(null(type_))
 
     def condition(self, depth: int = 2) -> Expr:
         """Mostly something that reads a column, and often a form that lets rows pass, since NULLs make much unknown."""
@@ -100,9 +102,9 @@ class Expressions:
     ) -> Sample:
         """An expression of parts; unless said otherwise NULL and inexact where one of them is."""
         parts = tuple(parts)
-        null = any(p.nullable for p in parts) if nullable is None else nullable
+        nullable_ = any(p.nullable for p in parts) if nullable is None else nullable
         sure = all(p.exact for p in parts) if exact is None else exact
-        return Sample(read_text(sql, str(type_), null), bound, sure)
+        return Sample(read(sql, self.types, str(type_), nullable_), bound, sure)
 
     def _fits(self, sample: Sample) -> bool:
         kind = parse_type(sample.expr.type)

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random
 
+from nabla.algebra.build import number
 from nabla.algebra.calls import Call, Order, WindowCall
 from nabla.algebra.expressions import Column
 from nabla.algebra.nodes import Aggregate, Node, Window
-from nabla.algebra.parse import read_call, read_text
+from nabla.algebra.parse import read_call
 from nabla.algebra.reference.evaluator import SqlType, parse_type
 from nabla.dev.testing.random_expressions import Expressions
 from nabla.dev.testing.random_terms import NUMBERS, Sample
@@ -107,8 +108,9 @@ def aggregate(rng: Random, below: Relation, fresh: Fresh, more: bool) -> Relatio
 def _call(rng: Random, expressions: Expressions, fresh: Fresh, more: bool) -> tuple[Call, Result]:
     condition = expressions.condition(1) if rng.random() < 0.2 else None
     if rng.random() < 0.2:
-        result = _count(Sample(read_text("1", "int", False)))
-        arguments = rng.choice(((), (read_text("1", "int", False),)))
+        one = number(1, "int")
+        result = _count(Sample(one))
+        arguments = rng.choice(((), (one,)))
         return Call(fresh("n", "bigint", False), "count", arguments, filter=condition), result
     function = rng.choice(_COMMON * 2 + _MORE * more)
     argument = _argument(rng, expressions, function)
@@ -201,12 +203,11 @@ def _placing(rng: Random, columns: list[Sample], fresh: Fresh) -> tuple[WindowCa
 
 
 def _neighbour(rng: Random, columns: list[Sample], fresh: Fresh) -> tuple[WindowCall, Sample]:
-    x = Expressions(rng, columns).any(0)
+    expressions = Expressions(rng, columns)
+    x = expressions.any(0)
     column = fresh("near", x.expr.type, True)
-    text = rng.choice(_NEIGHBOURS).format(x=x.sql)
-    return WindowCall(read_call(text, column, {}), _order(rng, columns, total=True)), Sample(
-        column.ref, x.bound, x.exact
-    )
+    call = read_call(rng.choice(_NEIGHBOURS).format(x=x.sql), column, expressions.types)
+    return WindowCall(call, _order(rng, columns, total=True)), Sample(column.ref, x.bound, x.exact)
 
 
 def _running(rng: Random, columns: list[Sample], fresh: Fresh) -> tuple[WindowCall, Sample]:

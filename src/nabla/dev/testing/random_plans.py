@@ -12,7 +12,7 @@ from functools import partial
 from random import Random
 from typing import TypeVar
 
-from nabla.algebra.build import equal
+from nabla.algebra.build import any_of, call, compare, equal, is_null, number, when
 from nabla.algebra.calls import Named, Order
 from nabla.algebra.clock import before, reads_clock
 from nabla.algebra.expressions import Column, Expr
@@ -33,12 +33,11 @@ from nabla.algebra.nodes import (
     TopK,
     UnionAll,
 )
-from nabla.algebra.parse import read_text
 from nabla.algebra.reference.interpreter import Database
 from nabla.dev.testing.random_data import DEFAULT, DOMAINS, Schema, Sizes, Table, random_database, random_schema
 from nabla.dev.testing.random_expressions import Expressions
 from nabla.dev.testing.random_groups import Relation, aggregate, window
-from nabla.dev.testing.random_terms import Sample, kind_of, literal
+from nabla.dev.testing.random_terms import Sample, constant, kind_of
 
 _Item = TypeVar("_Item")
 
@@ -123,7 +122,7 @@ class Plans:
         types = [self.rng.choice(list(DOMAINS)) for _ in range(self.rng.randint(1, 3))]
         output = tuple(self.fresh("k", type_, True) for type_ in types)
         rows = tuple(
-            tuple(read_text(literal(self.rng.choice((None, *DOMAINS[type_])), type_), type_) for type_ in types)
+            tuple(constant(self.rng.choice((None, *DOMAINS[type_])), type_) for type_ in types)
             for _ in range(self.rng.choice((0, 1, 2, 2, 3, 3)))
         )
         return self.named(Constant(output, rows), [_domain_bound(type_) for type_ in types], rows=3)
@@ -227,16 +226,16 @@ def _generate(p: Plans, depth: int, scans: int) -> Relation:
     bound, exact = max(i.bound for i in items), all(i.exact for i in items)
     output = [p.fresh("item", first.expr.type, True)]
     bounds, exacts = [bound], [exact]
-    array = f"array({', '.join(i.sql for i in items)})"
+    array: Expr = call("array", *(i.expr for i in items), type=f"array<{first.expr.type}>", nullable=False)
     if p.rng.random() < 0.5:
-        array = f"CASE WHEN {expressions.condition(1).sql} THEN {array} END"
-    form = p.rng.choice(("explode({a})", "posexplode({a})", "stack({n}, {list})"))
-    if form.startswith("pos"):
+        array = when(expressions.condition(1), array)
+    form = p.rng.choice(("explode", "posexplode", "stack"))
+    if form == "posexplode":
         output.insert(0, p.fresh("pos", "int", True))
         bounds, exacts = [3.0, bound], [True, exact]
-    text = form.format(a=array, n=len(items), list=", ".join(i.sql for i in items))
+    arguments = (number(len(items), "int"), *(i.expr for i in items)) if form == "stack" else (array,)
     outer = p.rng.random() < 0.4
-    node = Generate(below.node, read_text(text, "row"), tuple(output), outer)
+    node = Generate(below.node, call(form, *arguments, type="row"), tuple(output), outer)
     old = below.columns
     return p.named(node, [*(c.bound for c in old), *bounds], below.rows * 3, [*(c.exact for c in old), *exacts])
 
@@ -270,9 +269,7 @@ def _join_condition(p: Plans, left: Relation, right: Relation, kind: str) -> tup
     if kind == "anti" and p.rng.random() < 0.3:
         return (_null_aware(s, t),), True
     if p.rng.random() < 0.2:
-        return (
-            read_text(f"({s.sql} {p.rng.choice(('<', '<=', '<>', '>'))} {t.sql})", "boolean", s.nullable or t.nullable),
-        ), False
+        return (compare(s.expr, p.rng.choice(("<", "<=", "<>", ">")), t.expr),), False
     conjuncts = [equal(s.expr, t.expr, null_safe=p.rng.random() < 0.25)]
     if p.rng.random() < 0.15:
         computed = Expressions(p.rng, left.columns).of(s.kind, 1)
@@ -288,7 +285,8 @@ def _both(p: Plans, left: Relation, right: Relation) -> Expressions:
 
 def _null_aware(s: Sample, t: Sample) -> Expr:
     """The condition that NOT IN becomes: unknown counts as a match."""
-    return read_text(f"(({s.sql} = {t.sql}) OR (({s.sql} = {t.sql}) IS NULL))", "boolean", False)
+    matches = equal(s.expr, t.expr)
+    return any_of((matches, is_null(matches)))
 
 
 def _union_all(p: Plans, depth: int, scans: int) -> Relation | None:

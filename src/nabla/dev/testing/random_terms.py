@@ -8,7 +8,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
-from nabla.algebra.expressions import Expr
+from nabla.algebra.expressions import Expr, Literal
 from nabla.algebra.reference.evaluator import SqlType, parse_type
 from nabla.algebra.types import INT, decimal_literal, type_of
 
@@ -69,6 +69,13 @@ _LITERALS: Mapping[type, Callable[[Any], str]] = {
     str: lambda text: f"'{text}'",
     date: lambda day: f"DATE '{day.isoformat()}'",
 }
+
+
+def constant(value: Any, type_: str) -> Literal:
+    """A value as a constant of a type."""
+    if isinstance(value, bool):
+        return Literal("true" if value else "false", type_)
+    return Literal(None if value is None else str(value), type_)
 
 
 def literal_type(value: Any) -> SqlType:

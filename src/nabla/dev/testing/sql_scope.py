@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from nabla.algebra.parse import read_text
+from nabla.algebra.parse import foreign
 from nabla.dev.testing.random_expressions import Expressions
 from nabla.dev.testing.random_terms import Sample, kind_of
 
@@ -48,7 +48,8 @@ class Query:
 
 
 def sample(sql: str, type_: str, bound: float = 1.0, exact: bool = True) -> Sample:
-    return Sample(read_text(sql, type_), bound, exact)
+    """A term as it is written: queries are to be spelled in many ways."""
+    return Sample(foreign(sql, {}, type_), bound, exact)
 
 
 def under(alias: str, fields: Sequence[Field]) -> tuple[Sample, ...]:

@@ -11,25 +11,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from nabla.algebra.build import equal
+from nabla.algebra.build import compare, equal, number
+from nabla.algebra.by_name import cast
 from nabla.algebra.calls import Named
-from nabla.algebra.expressions import Column, Expr, quote
+from nabla.algebra.expressions import Column, Expr
 from nabla.algebra.nodes import Constant, Filter, Join, Node, Project
-from nabla.algebra.parse import read_text
+from nabla.algebra.normalize import make, normalize
 from nabla.calculus.recursion.relations import Fresh, same
 from nabla.frontends.datalog import terms
 from nabla.frontends.datalog.clauses import Clause, Condition, Define, Lookup, names
-from nabla.frontends.datalog.terms import Atom, Comparison, Term, Variable, Wildcard, sql_of, variables_of
+from nabla.frontends.datalog.terms import Atom, Comparison, Term, Variable, Wildcard, variables_of
+from nabla.frontends.datalog.trees import constant, tree_of, typed
 from nabla.frontends.datalog.types import Typing, widened
 
 Read: TypeAlias = Callable[[str, tuple[int, ...], Fresh], Node]
 """The rows of a relation, reduced to the columns at the given positions, under fresh names."""
-
-
-def cast(expr: Expr, kind: str) -> Expr:
-    if expr.type == kind:
-        return expr
-    return read_text(f"CAST({expr.sql} AS {kind})", kind, expr.nullable, expr.deterministic)
 
 
 @dataclass
@@ -74,7 +70,7 @@ class Translation:
     def _start(self, atoms: list[Atom]) -> Body:
         if not atoms:
             one = self.fresh.column(Column("one", "int", False))
-            return Body(Constant((one,), ((read_text("1", "int", False),),)))
+            return Body(Constant((one,), ((number(1, "int"),),)))
         first = atoms.pop(0)
         node, values, inner = self._scanned(first)
         return Body(_filtered(node, inner), values)
@@ -153,16 +149,13 @@ class Translation:
     def expression(self, term: Term, body: Body) -> Expr:
         if isinstance(term, Variable):
             return self._typed(term.name, body.values[term.name])
-        kind, nullable = self.typing.expression(term, self.known)
-        values = {name: self._typed(name, body.values[name]) for name in variables_of(term)}
-        return read_text(sql_of(term), kind or "void", nullable).substitute(values)
+        values: dict[Term, Expr] = {v: self._typed(name, body.values[name]) for name, v in variables_of(term).items()}
+        return typed(tree_of(term, values), *self.typing.expression(term, self.known))
 
     def _comparison(self, condition: Comparison, body: Body) -> Expr:
         left, right = self.expression(condition.left, body), self.expression(condition.right, body)
         left, right = _as_time(condition.left, left, right), _as_time(condition.right, right, left)
-        if condition.operator == "=":
-            return equal(left, right)
-        return read_text(f"({left.sql} {condition.operator} {right.sql})", "boolean", left.nullable or right.nullable)
+        return normalize(compare(left, condition.operator, right))
 
     def _negate(self, atom: Atom, body: Body) -> None:
         node, values, conditions = self._scanned(atom)
@@ -180,7 +173,8 @@ class Translation:
         body.node = Join(body.node, node, tuple(on), "inner" if lookup.default is None else "left")
         value = result.ref
         if lookup.default is not None:
-            value = read_text(f"COALESCE({quote(result.name)}, {sql_of(lookup.default)})", result.type, False)
+            default = cast(tree_of(lookup.default, {}), result.type)
+            value = make("Coalesce", (result.ref, default), result.type, False)
         body.values[lookup.result.name] = value
 
 
@@ -196,7 +190,7 @@ def _filtered(node: Node, conditions: list[Expr]) -> Node:
 
 
 def _is_constant(column: Column, argument: terms.Constant) -> Expr:
-    value = read_text(argument.sql, argument.type, argument.type == "void")
+    value: Expr = constant(argument)
     if argument.type == "string" and column.type != "string":
         value = cast(value, column.type)
     return equal(column.ref, value, null_safe=argument.type == "void")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from nabla.algebra.by_name import CASTS
 from nabla.algebra.reference.evaluator import Row
 from nabla.calculus.recursion.fixpoint import ROUNDS, Backend, Relation, Round
 from nabla.errors import NablaError
@@ -18,7 +19,7 @@ from nabla.frontends.datalog.evaluate import evaluate_program, memory_of
 from nabla.frontends.datalog.program import Program, program_of_clauses
 from nabla.frontends.datalog.resolve import Names
 from nabla.frontends.datalog.syntax import parse_query
-from nabla.frontends.datalog.terms import CAST_FUNCTIONS, Apply, Atom, Comparison, Constant, Term, Variable, Wildcard
+from nabla.frontends.datalog.terms import Apply, Atom, Comparison, Constant, Term, Variable, Wildcard
 
 ANSWER = "answer"
 
@@ -172,6 +173,6 @@ def _wanted(clause: Clause, pattern: str, magic: str) -> tuple[Atom, list[Define
 
 
 def _typed(constant: Constant, kind: str) -> Term:
-    if constant.type == kind or kind not in CAST_FUNCTIONS:
+    if constant.type == kind or kind not in CASTS:
         return constant
     return Apply(kind, (constant,), place=constant.place)

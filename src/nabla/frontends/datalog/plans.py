@@ -6,17 +6,19 @@ can give each row only once, nothing needs to be made distinct.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from nabla.algebra.build import compare, number
+from nabla.algebra.by_name import cast
 from nabla.algebra.calls import Call, Named
 from nabla.algebra.expressions import Column, Expr
 from nabla.algebra.nodes import Aggregate, Constant, Distinct, Filter, Node, Project, UnionAll
-from nabla.algebra.parse import read_text
 from nabla.calculus.recursion.relations import Fresh
 from nabla.frontends.datalog.clauses import Clause, aggregates
-from nabla.frontends.datalog.compile import Body, Read, Translation, cast, head_row
+from nabla.frontends.datalog.compile import Body, Read, Translation, head_row
 from nabla.frontends.datalog.functions import AGGREGATE_FUNCTIONS
-from nabla.frontends.datalog.terms import Apply, Operation, Term, Variable, Wildcard, parts, sql_of, variables_of
+from nabla.frontends.datalog.terms import Apply, Term, Variable, Wildcard, parts, variables_of
+from nabla.frontends.datalog.trees import tree_of, typed
 from nabla.frontends.datalog.types import Typing
 
 IsSet = Callable[[str], bool]
@@ -54,7 +56,7 @@ def clause_plan(
 def _facts(facts: Sequence[Clause], columns: Sequence[Column], typing: Typing, fresh: Fresh) -> Node:
     rows = []
     for fact in facts:
-        values = (read_text(sql_of(a), typing.expression(a, {})[0] or "void") for a in fact.arguments)
+        values = (typed(tree_of(a, {}), *typing.expression(a, {})) for a in fact.arguments)
         rows.append(tuple(cast(v, c.type) for v, c in zip(values, columns, strict=True)))
     return Constant(tuple(map(fresh.column, columns)), tuple(dict.fromkeys(rows)))
 
@@ -82,17 +84,14 @@ def _grouped(translation: Translation, body: Body, columns: Sequence[Column]) ->
     named = [Named(Column(n.column.name, n.expr.type, n.expr.nullable), n.expr) for n in named]
     kept = Project(body.node, (*named, *(Named(c, c.ref) for c in body.node.columns)))
     calls = _Calls(translation, body)
-    values = [calls.value(a, keys) if aggregates(a) else keys[a].ref for a in clause.arguments]
-    there = None if keys else read_text(f"({calls.add(Apply('count', ())).sql} > 0)", "boolean", False)
+    refs: dict[Term, Expr] = {term: n.column.ref for term, n in zip(keys, named, strict=True)}
+    values = [calls.value(a, refs) for a in clause.arguments]
+    there = None if keys else compare(calls.add(Apply("count", ())), ">", number(0))
     grouped: Node = Aggregate(kept, tuple(n.column.name for n in named), tuple(calls.calls))
     if there is not None:
         grouped = Filter(grouped, (there,))
-    types = {n.column.name: n.column.type for n in named}
-    outputs = []
-    for argument, value, column in zip(clause.arguments, values, columns, strict=True):
-        kind = types.get(value.column or "") or translation.typing.expression(argument, translation.known)[0]
-        outputs.append(Named(fresh.column(column), cast(read_text(value.sql, kind or "void"), column.type)))
-    return Project(grouped, tuple(outputs))
+    outputs = zip(columns, values, strict=True)
+    return Project(grouped, tuple(Named(fresh.column(c), cast(value, c.type)) for c, value in outputs))
 
 
 class _Calls:
@@ -113,17 +112,17 @@ class _Calls:
             self._known[term] = column.ref
         return self._known[term]
 
-    def value(self, term: Term, keys: dict[Term, Column]) -> Expr:
-        """An expression of a head that aggregates: its aggregate calls become columns, and so do its keys."""
-        if isinstance(term, Apply) and term.function in AGGREGATE_FUNCTIONS:
-            return self.add(term)
+    def value(self, term: Term, keys: Mapping[Term, Expr]) -> Expr:
+        """An argument of a head: its aggregate calls become columns, and so do its keys."""
+        found = tree_of(term, {**keys, **self._results(term, keys)})
+        if found.column is not None:
+            return found
+        return typed(found, *self.translation.typing.expression(term, self.translation.known))
+
+    def _results(self, term: Term, keys: Mapping[Term, Expr]) -> dict[Term, Expr]:
+        """The columns of the aggregate calls in a term."""
         if term in keys:
-            return keys[term].ref
-        places = {f"?{i}": self.value(part, keys) for i, part in enumerate(parts(term))}
-        marks = tuple(Variable(name) for name in places)
-        around = term
-        if isinstance(term, Apply):
-            around = Apply(term.function, marks, term.distinct)
-        elif isinstance(term, Operation):
-            around = Operation(term.operator, marks)
-        return read_text(sql_of(around), "void").substitute(places)
+            return {}
+        if isinstance(term, Apply) and term.function in AGGREGATE_FUNCTIONS:
+            return {term: self.add(term)}
+        return {call: result for part in parts(term) for call, result in self._results(part, keys).items()}

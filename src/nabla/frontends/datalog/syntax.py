@@ -205,9 +205,9 @@ def _aggregation(tree: Tree[Token], place: Position) -> Aggregation:
 
 
 def _negative(term: Term, place: Position) -> Term:
-    if isinstance(term, Constant) and term.type not in ("string", "boolean", "void"):
-        sql = term.sql[1:] if term.sql.startswith("-") else f"-{term.sql}"
-        return Constant(sql, term.type, sql, place)
+    if isinstance(term, Constant) and term.value is not None and term.type not in ("string", "boolean"):
+        value = term.value[1:] if term.value.startswith("-") else f"-{term.value}"
+        return Constant(value, term.type, value, place)
     return Operation("-", (term,), place)
 
 
@@ -223,7 +223,7 @@ def _constant(part: Part, place: Position) -> Constant:
         case "STRING":
             return replace(string(_unescaped(text)), place=place)
         case "NULL":
-            return Constant("NULL", "void", "null", place)
+            return Constant(None, "void", "null", place)
     return Constant(text, "boolean", text, place)
 
 
@@ -232,6 +232,5 @@ def _unescaped(text: str) -> str:
 
 
 def string(value: str) -> Constant:
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
     shown = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return Constant(f"'{escaped}'", "string", f'"{shown}"')
+    return Constant(value, "string", f'"{shown}"')

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TypeAlias
 
-from nabla.algebra.expressions import quote
+from nabla.algebra.by_name import CASTS
+from nabla.algebra.expressions import quote, string_literal
 
 
 @dataclass(frozen=True)
@@ -20,9 +21,6 @@ class Position:
 
 
 NOWHERE = Position()
-CAST_FUNCTIONS = frozenset(
-    ("tinyint", "smallint", "int", "bigint", "float", "double", "string", "boolean", "date", "timestamp")
-)
 
 
 @dataclass(frozen=True)
@@ -44,12 +42,18 @@ class Wildcard:
 
 @dataclass(frozen=True)
 class Constant:
-    """A literal, as Spark SQL text and its type; `shown` is how the rules write it."""
+    """A literal: the text of its value, None for NULL, and its type; `shown` is how the rules write it."""
 
-    sql: str
+    value: str | None
     type: str
     shown: str
     place: Position = field(default=NOWHERE, compare=False)
+
+    @property
+    def sql(self) -> str:
+        if self.value is None:
+            return "NULL"
+        return string_literal(self.value) if self.type == "string" else self.value
 
     def __str__(self) -> str:
         return self.shown
@@ -191,7 +195,7 @@ def sql_of(term: Term) -> str:
             return quote(term.name)
         case Constant():
             return term.sql
-        case Apply() if term.function in CAST_FUNCTIONS and len(term.arguments) == 1:
+        case Apply() if term.function in CASTS and len(term.arguments) == 1:
             return f"CAST({sql_of(term.arguments[0])} AS {term.function})"
         case Apply():
             inside = ", ".join(map(sql_of, term.arguments)) or "*" * (term.function == "count")

@@ -1,12 +1,13 @@
 """Selection conditions: at each level a condition on the atoms, and for each subrelation a condition of its own and
 whether what it selects must be empty, non-empty or neither (definitions 2.4 to 2.6).
 
-A condition on atoms is Spark SQL. It is parsed to find and check the attributes that it reads, and kept as text.
+A condition on atoms is Spark SQL. It is parsed to find and check the attributes that it reads, and kept as an expression
+over them, and as text for people.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast
 
@@ -14,6 +15,8 @@ from sqlglot import Dialect, exp
 from sqlglot.errors import SqlglotError
 
 from nabla._cached import cached_property
+from nabla.algebra.expressions import Expr, quote
+from nabla.algebra.parse import read
 from nabla.errors import NablaError
 from nabla.frontends.nested.schema import Schema, level, resolver
 
@@ -40,17 +43,14 @@ _REFUSED: tuple[tuple[type[exp.Expr], str], ...] = (
 
 @dataclass(frozen=True)
 class Where:
-    """A condition on the atoms of one level: its text, and where in it which attribute is read."""
+    """A condition on the atoms of one level: its text, and the expression that it is, whose columns are the attributes."""
 
     text: str
-    reads: tuple[tuple[int, int, str], ...]
+    expr: Expr
 
-    def over(self, reference: Callable[[str], str]) -> str:
-        """The text with every attribute replaced by a reference to it."""
-        text = self.text
-        for start, end, name in sorted(self.reads, reverse=True):
-            text = f"{text[:start]}{reference(name)}{text[end:]}"
-        return text
+    def over(self, values: Mapping[str, Expr]) -> Expr:
+        """The condition over the values of the attributes."""
+        return self.expr.substitute(values)
 
 
 @dataclass(frozen=True)
@@ -110,13 +110,17 @@ def _where(text: Any, schema: Schema, path: tuple[str, ...]) -> Where:
         names = {name.lower() for name in call.sql_names()} | {call.name.lower()}
         if names & _CHANGEABLE:
             raise _refused(f"{text!r} gives another value each time", path, _REMEDY)
-    return Where(text, tuple(_reads(tree, schema, path)))
+    columns = {name: (kind, True) for name, kind in schema.atoms}
+    return Where(text, read(f"({_quoted(text, tree, schema, path)})", columns, "boolean"))
 
 
-def _reads(tree: exp.Expr, schema: Schema, path: tuple[str, ...]) -> list[tuple[int, int, str]]:
+def _quoted(text: str, tree: exp.Expr, schema: Schema, path: tuple[str, ...]) -> str:
+    """The text with the attributes that it reads in backticks, as the schema spells them."""
     find = resolver(schema, schema.key, "atomic attribute", path)
-    heads = [column.parts[0] for column in tree.find_all(exp.Column)]
-    return [(head.meta["start"], head.meta["end"] + 1, find(head.name)) for head in heads]
+    heads = (column.parts[0] for column in tree.find_all(exp.Column))
+    for head in sorted(heads, key=lambda head: -head.meta["start"]):
+        text = f"{text[: head.meta['start']]}{quote(find(head.name))}{text[head.meta['end'] + 1 :]}"
+    return text
 
 
 def _refused(what: str, path: tuple[str, ...], remedy: str) -> NablaError:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 
-from nabla.algebra.expressions import quote
 from nabla.algebra.reference.evaluator import Slot, compile_expression, parse_type
 from nabla.frontends.nested.conditions import Condition, Test, Where
 from nabla.frontends.nested.model import Key, Relation, Tuple
@@ -49,7 +48,7 @@ def selection(r: Relation, condition: Condition, schema: Schema) -> Relation:
 @lru_cache(maxsize=4096)
 def _compiled(where: Where, schema: Schema) -> Callable[[Key], bool]:
     layout = {name: Slot(place, parse_type(kind)) for place, (name, kind) in enumerate(schema.atoms)}
-    get = compile_expression(where.over(quote), layout).get
+    get = compile_expression(where.expr.sql, layout).get
     return lambda key: get(key) is True
 
 

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from nabla.algebra.build import equal
+from nabla.algebra.build import TRUE, any_of, case, equal, is_not_null, is_null, negate, when
 from nabla.algebra.calls import Call, Named
 from nabla.algebra.expressions import Column, Expr
 from nabla.algebra.names import unique_name
 from nabla.algebra.nodes import Aggregate, At, Distinct, Filter, Join, JoinKind, Node, Project, Scan
-from nabla.algebra.parse import read_text
-from nabla.frontends.nested import expressions as sql
+from nabla.frontends.nested import expressions as nested
 from nabla.frontends.nested import language
 from nabla.frontends.nested.conditions import condition
 from nabla.frontends.nested.language import Nested
@@ -34,9 +33,9 @@ class Planned:
     columns: Mapping[str, Column]
 
     @property
-    def parts(self) -> dict[str, str]:
-        """The texts of the structured attributes."""
-        return {name: self.columns[name].ref.sql for name in self.schema.structured}
+    def parts(self) -> dict[str, Expr]:
+        """The values of the structured attributes."""
+        return {name: self.columns[name].ref for name in self.schema.structured}
 
 
 def to_plan(expression: Nested, sources: Sources) -> Node:
@@ -90,8 +89,8 @@ class Planner:
         names = list(dict.fromkeys(name for _, name, _ in schema.all_atoms))
         types = dict(source.schema.atoms)
         flat = self.scan(name, Schema(tuple((n, types[n]) for n in names)))
-        texts = {n: c.ref.sql for n, c in flat.columns.items()}
-        pieces = {n: read_text(_singleton(part, texts), part.array) for n, part in schema.parts}
+        values = {n: c.ref for n, c in flat.columns.items()}
+        pieces = {n: _singleton(part, values) for n, part in schema.parts}
         return self._united(flat.node, flat.columns, schema, pieces)
 
     def _united(self, node: Node, columns: Mapping[str, Column], schema: Schema, pieces: Mapping[str, Expr]) -> Planned:
@@ -104,7 +103,7 @@ class Planner:
         lists = {n: self._column(n, f"array<{part.array}>") for n, part in schema.parts}
         calls = tuple(Call(lists[n], "collect_list", (pieces[n],)) for n in schema.structured)
         grouped = Planned(Aggregate(node, names, calls), schema, keys | lists)
-        parts = {n: sql.merged(f"flatten({text})", schema[n]) for n, text in grouped.parts.items()}
+        parts = {n: nested.merged(nested.flatten(value), schema[n]) for n, value in grouped.parts.items()}
         return self._with_parts(grouped, schema, parts)
 
     # One operand
@@ -112,45 +111,44 @@ class Planner:
     def _select(self, e: language.Select) -> Planned:
         r = self.plan(e.input)
         c = condition(e.selection, r.schema)
-        tests = [f"({c.where.over(lambda name: r.columns[name].ref.sql)})"] if c.where is not None else []
-        exists = sql.existence(r.parts, c, r.schema)
-        tests += [exists] if exists != "true" else []
-        kept = Filter(r.node, tuple(map(_boolean, tests))) if tests else r.node
-        parts = sql.selected(r.parts, c, r.schema)
+        own = [c.where.over({name: r.columns[name].ref for name in r.schema.key})] if c.where is not None else []
+        tests = [test for test in (*own, nested.existence(r.parts, c, r.schema)) if test != TRUE]
+        kept = Filter(r.node, tuple(tests)) if tests else r.node
+        parts = nested.selected(r.parts, c, r.schema)
         if parts == r.parts:
             return Planned(kept, r.schema, r.columns)
         return self._with_parts(Planned(kept, r.schema, r.columns), r.schema, parts)
 
     def _project(self, e: language.Project) -> Planned:
         r, schema = self.plan(e.input), schema_of(e, self.sources)
-        return self._with_parts(r, schema, sql.projected(r.parts, r.schema, schema))
+        return self._with_parts(r, schema, nested.projected(r.parts, r.schema, schema))
 
     def _expand(self, e: language.Expand) -> Planned:
         r, schema = self.plan(e.input), schema_of(e, self.sources)
         return self.expanded(r, schema)
 
     def expanded(self, s: Planned, schema: Schema) -> Planned:
-        return self._with_parts(s, schema, sql.expanded(s.parts, s.schema, schema))
+        return self._with_parts(s, schema, nested.expanded(s.parts, s.schema, schema))
 
     # Two operands
 
     def _intersect(self, e: language.Intersect) -> Planned:
         r, s = self.plan(e.left), self.plan(e.right)
         met = self._met(r, s, "inner")
-        return self._with_parts(met, r.schema, sql.intersected(r.parts, s.parts, r.schema))
+        return self._with_parts(met, r.schema, nested.intersected(r.parts, s.parts, r.schema))
 
     def _join(self, e: language.Join) -> Planned:
         r, s = self.plan(e.left), self.plan(e.right)
         met = self._met(r, s, "inner")
-        return self._with_parts(met, schema_of(e, self.sources), sql.carried(r.parts, s.parts, r.schema, s.schema))
+        return self._with_parts(met, schema_of(e, self.sources), nested.carried(r.parts, s.parts, r.schema, s.schema))
 
     def union(self, r: Planned, s: Planned) -> Planned:
         if s.schema != r.schema:  # the same attributes in another order
-            s = self._with_parts(s, r.schema, sql.projected(s.parts, s.schema, r.schema))
+            s = self._with_parts(s, r.schema, nested.projected(s.parts, s.schema, r.schema))
         left, here = self._marked(r)
         right, there = self._marked(s)
         met = Join(left.node, right.node, _on(r, s), "full")
-        parts = sql.united(r.parts, s.parts, r.schema)
+        parts = nested.united(r.parts, s.parts, r.schema)
         either = {n: _either(here, there, r.columns[n], s.columns[n]) for n in r.schema.key}
         merged = {n: _either(here, there, r.columns[n], s.columns[n], parts[n]) for n in r.schema.structured}
         return self._made(met, r.schema, either | merged)
@@ -161,62 +159,57 @@ class Planner:
         right, there = self._marked(s)
         met = Planned(Join(r.node, right.node, _on(r, s), "left"), r.schema, r.columns)
         parts = {
-            name: f"CASE WHEN {there} IS NULL THEN {r.parts[name]} ELSE {text} END"
-            for name, text in sql.reduced(r.parts, s.parts, r.schema).items()
+            name: when(is_null(there), r.parts[name], value)
+            for name, value in nested.reduced(r.parts, s.parts, r.schema).items()
         }
         matched = self._column("matched", "boolean")
-        reduced = self._with_parts(met, r.schema, parts, Named(matched, _boolean(f"({there} IS NOT NULL)")))
-        left = _boolean(f"(NOT {matched.ref.sql}) OR {sql.nonempty(reduced.parts)}")
+        reduced = self._with_parts(met, r.schema, parts, Named(matched, is_not_null(there)))
+        left = any_of((negate(matched.ref), nested.nonempty(reduced.parts)))
         kept = Planned(Filter(reduced.node, (left,)), r.schema, reduced.columns)
-        return self._made(kept.node, r.schema, {n: c.ref.sql for n, c in kept.columns.items()})
+        return self._made(kept.node, r.schema, {n: c.ref for n, c in kept.columns.items()})
 
     def _met(self, r: Planned, s: Planned, kind: JoinKind) -> Planned:
         return Planned(Join(r.node, s.node, _on(r, s), kind), r.schema, r.columns)
 
-    def _marked(self, r: Planned) -> tuple[Planned, str]:
+    def _marked(self, r: Planned) -> tuple[Planned, Expr]:
         """The relation with a column that is true, by which a row of it is known where an outer join may pad."""
         mark = self._column("present", "boolean")
         columns = [Named(c, c.ref) for c in r.columns.values()]
-        node = Project(r.node, (*columns, Named(mark, read_text("true", "boolean", nullable=False))))
-        return Planned(node, r.schema, r.columns), mark.ref.sql
+        node = Project(r.node, (*columns, Named(mark, TRUE)))
+        return Planned(node, r.schema, r.columns), mark.ref
 
     # Columns
 
     def _column(self, name: str, kind: str) -> Column:
         return Column(unique_name(name, next(self._numbers)), kind)
 
-    def _with_parts(self, r: Planned, schema: Schema, parts: Mapping[str, str], *more: Named) -> Planned:
+    def _with_parts(self, r: Planned, schema: Schema, parts: Mapping[str, Expr], *more: Named) -> Planned:
         """The keys as they are, and new structured attributes."""
-        return self._made(r.node, schema, {n: r.columns[n].ref.sql for n in schema.key} | dict(parts), more)
+        return self._made(r.node, schema, {n: r.columns[n].ref for n in schema.key} | dict(parts), more)
 
-    def _made(self, node: Node, schema: Schema, texts: Mapping[str, str], more: Iterable[Named] = ()) -> Planned:
+    def _made(self, node: Node, schema: Schema, values: Mapping[str, Expr], more: Iterable[Named] = ()) -> Planned:
         outputs, columns = [], {}
-        known = {c.ref.sql: c for c in node.columns}
+        known = {c.name: c for c in node.columns}
         for name, kind in schema.types.items():
-            own = known.get(texts[name])
+            own = known.get(values[name].column or "")
             columns[name] = own if own is not None and own.label == name else self._column(name, kind)
-            outputs.append(Named(columns[name], read_text(texts[name], kind)))
+            outputs.append(Named(columns[name], values[name]))
         return Planned(Project(node, (*outputs, *more)), schema, columns)
-
-
-def _boolean(text: str) -> Expr:
-    return read_text(text, "boolean")
 
 
 def _on(r: Planned, s: Planned) -> tuple[Expr, ...]:
     return tuple(equal(r.columns[name].ref, s.columns[name].ref, null_safe=True) for name in r.schema.key)
 
 
-def _either(here: str, there: str, ours: Column, theirs: Column, both: str | None = None) -> str:
+def _either(here: Expr, there: Expr, ours: Column, theirs: Column, both: Expr | None = None) -> Expr:
     """Of a full join: what the side that is there has, or what both make together."""
-    together = f"WHEN {there} IS NOT NULL THEN {both} " if both is not None else ""
-    return f"CASE WHEN {here} IS NULL THEN {theirs.ref.sql} {together}ELSE {ours.ref.sql} END"
+    together = [(is_not_null(there), both)] if both is not None else []
+    return case([(is_null(here), theirs.ref), *together], ours.ref)
 
 
-def _singleton(schema: Schema, columns: Mapping[str, str]) -> str:
+def _singleton(schema: Schema, values: Mapping[str, Expr]) -> Expr:
     """A relation of the one tuple that a flat row has for a subrelation, or of none where the row has only NULLs there."""
-    own = [columns[name] for _, name, _ in schema.all_atoms]
-    parts = {name: _singleton(part, columns) for name, part in schema.parts}
-    made = sql.struct({name: columns[name] for name in schema.key} | parts)
-    present = " OR ".join(f"({text} IS NOT NULL)" for text in own)
-    return f"CASE WHEN {present} THEN array({made}) ELSE {sql.empty(schema)} END"
+    present = any_of(is_not_null(values[name]) for _, name, _ in schema.all_atoms)
+    parts = {name: _singleton(part, values) for name, part in schema.parts}
+    made = nested.struct({name: values[name] for name in schema.key} | parts)
+    return when(present, nested.array(made), nested.empty(schema))

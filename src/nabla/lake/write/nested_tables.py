@@ -11,15 +11,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, Row, StructType
 
-from nabla.algebra.expressions import quote
+from nabla.algebra.expressions import Ref, quote
 from nabla.algebra.sql import to_sql
 from nabla.engine import intake, types
 from nabla.engine.apply import Replacement
 from nabla.engine.sources import snapshot_frame
 from nabla.engine.spark.frames import Workspace
 from nabla.errors import NablaError
-from nabla.frontends.nested import expressions as sql
-from nabla.frontends.nested import language, model
+from nabla.frontends.nested import expressions, language, model
 from nabla.frontends.nested.equations import Sign
 from nabla.frontends.nested.explained import forms
 from nabla.frontends.nested.language import Nested
@@ -117,7 +116,7 @@ def canonical_frame(frame: DataFrame) -> DataFrame:
     """Sorted by expressions at every level."""
     schema = Schema.of(frame.schema)
     columns = [
-        F.expr(sql.canonical(quote(name), schema[name])).alias(name)
+        F.expr(expressions.canonical(Ref(name, schema[name].array), schema[name]).sql).alias(name)
         if name in schema.structured
         else F.col(quote(name))
         for name in frame.columns

@@ -12,10 +12,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
-from sqlglot import exp
-
+from nabla.algebra.build import TRUE, null
 from nabla.algebra.calls import Call, Named
-from nabla.algebra.expressions import Column, Expr
+from nabla.algebra.expressions import Column, Expr, Lambda, Literal, Variable
 from nabla.algebra.nodes import (
     Aggregate,
     Constant,
@@ -32,9 +31,6 @@ from nabla.algebra.nodes import (
     UnionAll,
     Window,
 )
-from nabla.algebra.parse import read_text
-from nabla.algebra.reference.evaluator import CannotEvaluate, Slot, compile_expression, parse_type
-from nabla.algebra.reference.evaluator.compiler import parse
 
 Item = TypeVar("Item")
 Edit = Callable[[], Node]
@@ -78,12 +74,8 @@ def _fitted(part: Node, node: Node) -> Node:
         elif column.name in part.names:
             outputs.append(Named(column, part.column(column.name).ref))
         else:
-            outputs.append(Named(column, _null(column.type)))
+            outputs.append(Named(column, null(column.type)))
     return Project(part, tuple(outputs))
-
-
-def _null(type_: str) -> Expr:
-    return read_text(f"CAST(NULL AS {type_.upper()})", type_)
 
 
 def _without(items: tuple[Item, ...], place: int) -> tuple[Item, ...]:
@@ -238,23 +230,15 @@ def _simpler(expr: Expr, columns: tuple[Column, ...]) -> Iterator[Expr]:
     if expr.column is not None:
         return
     if expr.type == "boolean":
-        yield read_text("true", "boolean", False)
-    yield _null(expr.type)
+        yield TRUE
+    yield null(expr.type)
     yield from (c.ref for c in columns if c.type == expr.type and c.name in expr.columns)
-    layout = {c.name: Slot(i, parse_type(c.type)) for i, c in enumerate(columns)}
-    for text in _parts(expr.sql):
-        try:
-            if compile_expression(text, layout).type == parse_type(expr.type):
-                yield read_text(text, expr.type, expr.nullable)
-        except CannotEvaluate:
-            continue
+    # The body of a lambda speaks of the lambda's variables, which mean nothing outside of it.
+    inner = (part for part in expr.walk() if part is not expr and not isinstance(part, Literal | Lambda))
+    yield from (part for part in inner if part.type == expr.type and _is_closed(part))
 
 
-def _parts(sql: str) -> Iterator[str]:
-    try:
-        tree = parse(sql)
-    except CannotEvaluate:
-        return
-    for part in tree.walk():
-        if part is not tree and isinstance(part, exp.Condition) and not isinstance(part, exp.Literal):
-            yield part.sql("spark")
+def _is_closed(expr: Expr) -> bool:
+    """Whether no variable of a lambda around the expression is in it."""
+    bound = {v for part in expr.walk() if isinstance(part, Lambda) for v in part.variables}
+    return all(part in bound for part in expr.walk() if isinstance(part, Variable))
