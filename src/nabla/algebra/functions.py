@@ -102,7 +102,7 @@ FUNCTIONS: dict[str, Function] = {
     "IsNotNull": Function("IS NOT NULL", "postfix", ("isnotnull",)),
     "In": Function("IN", "in", (), 2, None),
     "CaseWhen": Function("CASE", "case", (), 2, None),
-    "Coalesce": _call("coalesce", least=1, most=None),
+    "Coalesce": _call("coalesce", "nvl", "ifnull", least=1, most=None),
     "Greatest": _call("greatest", least=2, most=None),
     "Least": _call("least", least=2, most=None),
     "Cast": Function("CAST", "cast"),

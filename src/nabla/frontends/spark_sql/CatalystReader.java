@@ -138,7 +138,7 @@ public class CatalystReader {
         return new PythonUDF(STANDIN + simpleName(e) + ":" + sql, null, e.dataType(), arguments, 100, e.deterministic(), id);
     }
 
-    private boolean isKnown(InheritAnalysisRules function, Expression replacement, Seq arguments) {
+    private boolean isKnown(Object function, Expression replacement, Seq arguments) {
         String name = simpleName(function);
         if (function instanceof RuntimeReplaceableAggregate || name.startsWith("Try") || known.contains(name)) return false;
         return isKnown(replacement, arguments);
@@ -312,6 +312,10 @@ public class CatalystReader {
             if (((NamedExpression) e).metadata().contains("spark.sessionWindow")) node.put("session_window", Boolean.TRUE);
         }
         if (e instanceof Attribute) return node;
+        if (e instanceof RuntimeReplaceable && !(e instanceof InheritAnalysisRules)) {
+            Expression replacement = inlined(((RuntimeReplaceable) e).replacement());
+            if (isKnown(e, replacement, e.children())) return expression(replacement);
+        }
         if (e instanceof PythonUDF && ((PythonUDF) e).name().startsWith(STANDIN)) {
             String[] parts = ((PythonUDF) e).name().split(":", 3);
             node.put("expression", parts[1]);

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 
 from nabla.algebra.build import all_of, arithmetic, cast, compare, is_not_null, negate, number
 from nabla.algebra.calls import Order
@@ -130,7 +131,18 @@ def _is_written_as(e: Expression) -> bool:
     function, holes = FUNCTIONS[e.kind], [hole(i) for i, _ in enumerate(e.children)]
     texts = {function.write(holes, e.type), _OTHER_TEXTS.get(e.kind, "").format(*holes)}
     texts |= {f"{name}({', '.join(holes)})" for name in (function.name, *function.aliases)}
-    return _plain(e.sql) in {_plain(text) for text in texts}
+    return _plain(_numbered(e.sql)) in {_plain(text) for text in texts}
+
+
+def _numbered(template: str) -> str:
+    """The template with its holes numbered by their places; Spark gives equal arguments one number, that of the first."""
+    places = count()
+
+    def place(match: re.Match[str]) -> str:
+        number = next(places)
+        return hole(number) if int(match[1]) <= number else match[0]
+
+    return re.sub(r"`\{(\d+)\}`", place, template)
 
 
 def _plain(text: str) -> str:
@@ -313,7 +325,7 @@ def _timestamp_as_number(t: Translator, e: Expression) -> Expr:
     return t.call(e, function)
 
 
-_TRANSPARENT = frozenset({"Alias", "OuterReference", "KnownNullable", "KnownNotNull", "KnownFloatingPointNormalized"})
+_TRANSPARENT = frozenset({"Alias", "OuterReference", "UnaryPositive", "KnownNullable", "KnownNotNull", "KnownFloatingPointNormalized"})
 
 _PARTS_OF_TIME = {
     "SecondWithFraction": "SECOND",
@@ -328,6 +340,7 @@ _PARTS_OF_TIME = {
 TRANSLATIONS: dict[str, Callable[[Translator, Expression], Expr]] = {
     "AttributeReference": _attribute,
     "Literal": lambda t, e: literal(e),
+    "TypedNullLiteral": lambda t, e: Literal(None, e.type),
     "ScalarSubquery": _subquery,
     "Exists": _exists,
     "GetStructField": _field,
@@ -361,5 +374,5 @@ TRANSLATIONS: dict[str, Callable[[Translator, Expression], Expr]] = {
 ASKED_OF_SPARK = frozenset({"Cast", "StringSplit", "SortArray"})
 """Functions translated here whose text in Spark SQL is needed all the same, as a proof that they have no options."""
 
-IN_REPLACEMENTS = frozenset(FUNCTIONS) - {"TryCast"} | {"AttributeReference", "Literal", "If"}
+IN_REPLACEMENTS = frozenset(FUNCTIONS) - {"TryCast"} | {"AttributeReference", "Literal", "TypedNullLiteral", "If"}
 """The nodes of an expression that may take the place of a function that Spark itself replaces, such as nvl or EXTRACT."""
