@@ -9,6 +9,7 @@ from typing import Any
 from nabla.algebra.calls import Call, Named
 from nabla.algebra.expressions import Column, Expr, quote
 from nabla.algebra.nodes import At, Node, Project, Scan
+from nabla.algebra.parse import read
 from nabla.algebra.reference.interpreter import Bag, Database
 from nabla.dev.testing.expressions import read_text
 
@@ -38,7 +39,9 @@ def condition(sql: str) -> Expr:
 
 
 def project(node: Node, **outputs: str) -> Project:
-    return Project(node, tuple(Named(Column(name, "int"), read_text(sql, "int")) for name, sql in outputs.items()))
+    columns = {c.name: (c.type, c.nullable) for c in node.columns}
+    read_outputs = {name: read(sql, columns) for name, sql in outputs.items()}
+    return Project(node, tuple(Named(Column(name, e.type, e.nullable), e) for name, e in read_outputs.items()))
 
 
 def renamed(node: Node, mark: str) -> Project:

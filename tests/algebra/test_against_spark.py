@@ -16,7 +16,7 @@ from expression_cases import CASES, FAILURES, ROW, TYPES
 
 from nabla.algebra.build import equal
 from nabla.algebra.nodes import At, Filter, Join, Node, Scan
-from nabla.algebra.reference.evaluator import compile_expression, named_layout
+from nabla.algebra.reference.evaluator import compile_expression, named_layout, read_expression
 from nabla.algebra.reference.interpreter import Bag, evaluate
 from nabla.algebra.sql import to_sql
 from nabla.dev.testing.random_plans import ALL, CORE, Scenario, random_scenario, reading
@@ -98,7 +98,7 @@ def _scale(value: Any) -> Any:
 def test_types_where_they_are_known_are_those_of_spark(interpreted: SparkSession, one_row: str) -> None:
     frame = interpreted.sql(f"SELECT {', '.join(text for text, _ in CASES)} FROM {one_row}")
     layout = named_layout(ROW, TYPES)
-    ours = [compile_expression(text, layout).type for text, _ in CASES]
+    ours = [compile_expression(read_expression(text, TYPES), layout).type for text, _ in CASES]
     wrong = {
         text: (str(own), theirs)
         for (text, _), own, theirs in zip(CASES, ours, types(frame), strict=True)

@@ -11,17 +11,10 @@ import pytest
 
 from nabla.algebra.calls import Call
 from nabla.algebra.expressions import Column
-from nabla.algebra.reference.evaluator import NAN, CannotEvaluate, Slot, compile_aggregate, parse_type
-from nabla.dev.testing.expressions import read_text
+from nabla.algebra.reference.evaluator import NAN, CannotEvaluate, Slot, compile_aggregate, parse_type, read_expression
 
-LAYOUT = {
-    "i": Slot(0, parse_type("int")),
-    "d": Slot(1, parse_type("decimal(10,2)")),
-    "f": Slot(2, parse_type("double")),
-    "s": Slot(3, parse_type("string")),
-    "t": Slot(4, parse_type("boolean")),
-    "day": Slot(5, parse_type("date")),
-}
+TYPES = {"i": "int", "d": "decimal(10,2)", "f": "double", "s": "string", "t": "boolean", "day": "date"}
+LAYOUT = {name: Slot(place, parse_type(kind)) for place, (name, kind) in enumerate(TYPES.items())}
 # Each row with its number of copies.
 GROUP = [
     ((1, Decimal("1.00"), 0.5, "b", True, date(2024, 1, 1)), 1),
@@ -32,10 +25,13 @@ EMPTY: list[Any] = []
 NULLS = [((None,) * 6, 3)]
 
 
-def call(function: str, *arguments: str, distinct: bool = False, where: str = "", template: str = "") -> Any:
-    parts = tuple(read_text(a, "?") for a in arguments)
-    condition = read_text(where, "boolean") if where else None
-    return compile_aggregate(Call(Column("x#1", "?"), function, parts, distinct, condition, template), LAYOUT)
+def call(
+    function: str, *arguments: str, distinct: bool = False, where: str = "", template: str = "", cast: str = ""
+) -> Any:
+    parts = tuple(read_expression(a, TYPES) for a in arguments)
+    condition = read_expression(where, TYPES) if where else None
+    made = Call(Column("x#1", cast or "?"), function, parts, distinct, condition, template, cast=bool(cast))
+    return compile_aggregate(made, LAYOUT)
 
 
 @pytest.mark.parametrize(
@@ -101,16 +97,27 @@ def test_nan_is_the_greatest() -> None:
     assert call("min", "`f`")(rows) == 1.0
 
 
-def test_a_function_may_be_written_as_an_expression_around_aggregates() -> None:
-    assert call("partial", "SUM(CASE WHEN `i` > 1 THEN `i` ELSE 0L END)", template="{0}")(GROUP) == 4
-    assert call("partial", "CAST(SUM(`d` * 2L) AS DECIMAL(38,2))", template="{0}")(GROUP) == Decimal("6.02")
-    assert call("partial", "MAX(`i`) - MIN(`i`)", template="{0}")(GROUP) == 1
-    assert call("partial", "MAX(`i`) - MIN(`i`)", template="{0}")(EMPTY) is None
+def test_an_argument_may_be_any_expression() -> None:
+    assert call("sum", "CASE WHEN `i` > 1 THEN `i` ELSE 0L END")(GROUP) == 4
+    assert call("max", "`i` - 1")(GROUP) == 1
+    assert call("max", "`i` - 1")(EMPTY) is None
+
+
+def test_a_result_may_be_cast() -> None:
+    total = call("sum", "`d` * 2L", cast="decimal(38,2)")
+    assert total(GROUP) == Decimal("6.02")
+    assert total(GROUP).as_tuple().exponent == -2
+    assert total(EMPTY) is None
 
 
 def test_a_fraction_may_stand_before_the_ordered_argument() -> None:
-    within = call("percentile_cont", "`i`", template="percentile_cont(0.25) WITHIN GROUP (ORDER BY {0})")
+    within = call("percentile_cont", "`i`", "0.25", template="percentile_cont({1}) WITHIN GROUP (ORDER BY {0})")
     assert within(GROUP) == 1.5
+
+
+def test_a_template_that_says_more_than_function_and_arguments_is_refused() -> None:
+    with pytest.raises(CannotEvaluate, match="DESC"):
+        call("percentile_cont", "`i`", "0.25", template="percentile_cont({1}) WITHIN GROUP (ORDER BY {0} DESC)")
 
 
 def test_an_unknown_aggregate_is_refused() -> None:

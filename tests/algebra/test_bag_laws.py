@@ -252,9 +252,9 @@ def test_window() -> None:
 def test_change_table() -> None:
     """Partial results over the weighed change, added to those of the old state, are those of the new state."""
     weight = Column("w#9", "bigint", False)
-    counted = "SUM(CASE WHEN `b#2` IS NOT NULL THEN `w#9` ELSE 0L END)"
-    texts = {"n#5": "SUM(`w#9`)", "c#6": counted, "s#7": "SUM(COALESCE(`b#2`, 0) * `w#9`)"}
-    calls = tuple(call(name, "partial", template=text) for name, text in texts.items())
+    counted = "CASE WHEN `b#2` IS NOT NULL THEN `w#9` ELSE 0L END"
+    texts = {"n#5": "`w#9`", "c#6": counted, "s#7": "COALESCE(`b#2`, 0) * `w#9`"}
+    calls = tuple(Call(Column(name, "bigint"), "sum", (read_text(text, "bigint"),)) for name, text in texts.items())
 
     def partials(source: Node) -> Node:
         return Aggregate(Weigh(source, weight), ("a#1",), calls)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from expression_cases import CASES, FAILURES, ROW, TYPES, UNKNOWN
 
+from nabla.algebra.expressions import Apply, Clock, Foreign, Literal, Ref
 from nabla.algebra.reference.evaluator import (
     NAN,
     CannotEvaluate,
@@ -18,6 +19,7 @@ from nabla.algebra.reference.evaluator import (
     evaluate_expression,
     named_layout,
     parse_type,
+    read_expression,
 )
 
 
@@ -75,19 +77,36 @@ def test_a_field_of_a_struct_is_found_without_regard_to_case() -> None:
 
 def test_rows_may_be_tuples() -> None:
     layout = {"a#1": Slot(1, parse_type("int")), "b#2": Slot(0, parse_type("int"))}
-    assert compile_expression("`a#1` - `b#2`", layout).get((1, 10)) == 9
+    assert compile_expression(read_expression("`a#1` - `b#2`"), layout).get((1, 10)) == 9
 
 
-def test_a_text_is_compiled_once_for_all_names_of_its_columns() -> None:
-    one = compile_expression("(`a#1` + 1)", {"a#1": Slot(0)})
-    assert compile_expression("(`b#2` + 1)", {"b#2": Slot(0)}) is one
+def test_an_expression_is_compiled_once_for_all_names_of_its_columns() -> None:
+    one = compile_expression(read_expression("(`a#1` + 1)"), {"a#1": Slot(0)})
+    assert compile_expression(read_expression("(`b#2` + 1)"), {"b#2": Slot(0)}) is one
 
 
 def test_results_have_the_types_of_spark() -> None:
-    layout = named_layout(ROW, TYPES)
-    assert str(compile_expression("`d#5` / `i#1`", layout).type) == "decimal(21,13)"
-    assert str(compile_expression("`i#1` + `b#3`", layout).type) == "bigint"
-    assert str(compile_expression("COALESCE(`n#2`, `e#11`)", layout).type) == "decimal(20,4)"
+    def kind(text: str) -> str:
+        return str(compile_expression(read_expression(text, TYPES), named_layout(ROW, TYPES)).type)
+
+    assert kind("`d#5` / `i#1`") == "decimal(21,13)"
+    assert kind("`i#1` + `b#3`") == "bigint"
+    assert kind("COALESCE(`n#2`, `e#11`)") == "decimal(20,4)"
+
+
+def test_the_type_of_the_tree_holds_where_the_operands_do_not_tell_it() -> None:
+    field = Apply("GetStructField", (Ref("s#1", "struct<n:decimal(4,2)>"), Literal("n", "string")), "decimal(4,2)")
+    third = compile_expression(
+        Apply("Divide", (field, Literal("3", "int")), "decimal(8,6)"), {"s#1": Slot(0, parse_type("struct<>"))}
+    )
+    assert str(third.type) == "decimal(8,6)"
+    assert str(third.get((Struct.of(("n",), (Decimal("1.00"),)),))) == "0.333333"
+
+
+def test_what_the_tree_does_not_know_and_readings_of_the_clock_are_refused() -> None:
+    for unknown in (Foreign("soundex(`{0}`)", (Ref("s#4", "string"),), "string"), Clock("current_date()", "date")):
+        with pytest.raises(CannotEvaluate):
+            compile_expression(unknown, named_layout(ROW, TYPES))
 
 
 def test_nan_is_one_value() -> None:

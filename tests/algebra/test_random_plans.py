@@ -61,7 +61,7 @@ def test_expressions_have_the_types_that_they_claim(many: list[Scenario]) -> Non
         for node in scenario.plan.walk():
             for expression in _expressions(node):
                 layout = {c.name: Slot(0, parse_type(c.type)) for part in node.inputs for c in part.columns}
-                assert str(compile_expression(expression.sql, layout).type) == expression.type, (
+                assert str(compile_expression(expression, layout).type) == expression.type, (
                     scenario.seed,
                     expression,
                 )

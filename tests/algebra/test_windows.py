@@ -6,29 +6,41 @@ from typing import Any
 
 import pytest
 
-from nabla.algebra.calls import Order, WindowCall
-from nabla.algebra.expressions import Column
+from nabla.algebra.build import number
+from nabla.algebra.calls import (
+    CURRENT_ROW,
+    UNBOUNDED_FOLLOWING,
+    UNBOUNDED_PRECEDING,
+    Bound,
+    Frame,
+    Order,
+    WindowCall,
+)
+from nabla.algebra.expressions import Column, Ref
 from nabla.algebra.parse import read_call
 from nabla.algebra.reference.evaluator import CannotEvaluate, Slot, compile_window, parse_type
-from nabla.dev.testing.expressions import read_text
 
 LAYOUT = {"k": Slot(0, parse_type("int")), "v": Slot(1, parse_type("int"))}
 # In the order of k: NULL, 1, 1, 2, 5. The two rows with k = 1 are peers; the total order puts the smaller v first.
 ROWS = [(5, 50), (1, 20), (None, 7), (1, 10), (2, None)]
 
-UP = (Order(read_text("`k`", "int")),)
-DOWN = (Order(read_text("`k`", "int"), ascending=False, nulls_first=False),)
+UP = (Order(Ref("k", "int")),)
+DOWN = (Order(Ref("k", "int"), ascending=False, nulls_first=False),)
 
 
-def over(text: str, order: tuple[Order, ...] = UP, frame: str = "") -> list[Any]:
+def over(text: str, order: tuple[Order, ...] = UP, frame: Frame | None = None) -> list[Any]:
     """The values for NULL, 1 (v 10), 1 (v 20), 2, 5."""
     call = WindowCall(read_call(text, Column("w#1", "?"), {}), order, frame)
     values = compile_window(call, LAYOUT)(ROWS)
     return [values[i] for i in (2, 3, 1, 4, 0)]
 
 
-ALL_ROWS = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
-SO_FAR = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
+def before(rows: int) -> Bound:
+    return Bound("preceding", number(rows, "int"))
+
+
+def after(rows: int) -> Bound:
+    return Bound("following", number(rows, "int"))
 
 
 @pytest.mark.parametrize(
@@ -65,18 +77,19 @@ def test_in_ascending_order_with_the_default_frame(text: str, expected: list[Any
 @pytest.mark.parametrize(
     ("frame", "expected"),
     [
-        (SO_FAR, [7, 17, 37, 37, 87]),
-        ("ROWS UNBOUNDED PRECEDING", [7, 17, 37, 37, 87]),
-        (ALL_ROWS, [87] * 5),
-        ("ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING", [17, 37, 30, 70, 50]),
-        ("ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING", [None, 7, 17, 30, 20]),
-        ("ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING", [80, 70, 50, 50, None]),
-        ("RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW", [7, 37, 37, 37, 87]),
-        ("RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING", [87, 80, 80, 50, 50]),
-        ("RANGE BETWEEN CURRENT ROW AND CURRENT ROW", [7, 30, 30, None, 50]),
+        (Frame("rows", UNBOUNDED_PRECEDING, CURRENT_ROW), [7, 17, 37, 37, 87]),
+        (Frame("rows", UNBOUNDED_PRECEDING, UNBOUNDED_FOLLOWING), [87] * 5),
+        (Frame("rows", before(1), after(1)), [17, 37, 30, 70, 50]),
+        (Frame("rows", before(2), before(1)), [None, 7, 17, 30, 20]),
+        (Frame("rows", after(-1), CURRENT_ROW), [7, 17, 30, 20, 50]),
+        (Frame("rows", after(1), UNBOUNDED_FOLLOWING), [80, 70, 50, 50, None]),
+        (Frame("range", UNBOUNDED_PRECEDING, CURRENT_ROW), [7, 37, 37, 37, 87]),
+        (Frame("range", CURRENT_ROW, UNBOUNDED_FOLLOWING), [87, 80, 80, 50, 50]),
+        (Frame("range", CURRENT_ROW, CURRENT_ROW), [7, 30, 30, None, 50]),
     ],
+    ids=str,
 )
-def test_a_sum_over_a_frame(frame: str, expected: list[Any]) -> None:
+def test_a_sum_over_a_frame(frame: Frame, expected: list[Any]) -> None:
     assert over("sum(`v`)", UP, frame) == expected
 
 
@@ -95,8 +108,8 @@ def test_the_total_order_breaks_ties_by_the_row_also_when_descending() -> None:
 
 
 def test_a_range_by_value_is_refused() -> None:
-    with pytest.raises(CannotEvaluate, match="RANGE 1 preceding"):
-        over("sum(`v`)", UP, "RANGE BETWEEN 1 preceding AND CURRENT ROW")
+    with pytest.raises(CannotEvaluate, match="RANGE 1 PRECEDING"):
+        over("sum(`v`)", UP, Frame("range", before(1), CURRENT_ROW))
 
 
 def test_an_unknown_window_function_is_refused() -> None:

@@ -90,6 +90,8 @@ _FORMS: dict[tuple[str, int], Callable[..., Expr | None]] = {
     ("round", 1): _round,
     ("to_date", 1): lambda value: cast(value, "date"),
     # Of two texts, the characters to remove come first, other than in Catalyst.
-    **dict.fromkeys([("trim", 2), ("ltrim", 2), ("rtrim", 2)], lambda characters, value: None),
+    ("trim", 2): lambda characters, value: apply("StringTrim", (value, characters)),
+    ("ltrim", 2): lambda characters, value: apply("StringTrimLeft", (value, characters)),
+    ("rtrim", 2): lambda characters, value: apply("StringTrimRight", (value, characters)),
 }
 """Functions that are others in the end, by their name and the number of their arguments."""

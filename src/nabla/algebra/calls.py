@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from nabla.algebra.expressions import Column, Expr, Names, quote
 from nabla.algebra.names import label_of
@@ -96,12 +97,40 @@ class Call:
 
 
 @dataclass(frozen=True)
+class Bound:
+    """Where a frame starts or ends: at the current row, or at a distance from it; without one, at the partition's end."""
+
+    side: Literal["preceding", "current", "following"]
+    distance: Expr | None = None
+
+    def __str__(self) -> str:
+        if self == CURRENT_ROW:
+            return "CURRENT ROW"
+        return f"{self.distance.sql if self.distance else 'UNBOUNDED'} {self.side.upper()}"
+
+
+UNBOUNDED_PRECEDING, CURRENT_ROW, UNBOUNDED_FOLLOWING = Bound("preceding"), Bound("current"), Bound("following")
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The rows around a row that a window function sees: so many rows of them, or a range of values of the order."""
+
+    unit: Literal["rows", "range"]
+    lower: Bound
+    upper: Bound
+
+    def __str__(self) -> str:
+        return f"{self.unit.upper()} BETWEEN {self.lower} AND {self.upper}"
+
+
+@dataclass(frozen=True)
 class WindowCall:
-    """A function over a window: the partition is the operator's, the order and the frame (`ROWS BETWEEN …`) its own."""
+    """A function over a window: the partition is the operator's, the order and the frame its own."""
 
     call: Call
     order: tuple[Order, ...] = ()
-    frame: str = ""
+    frame: Frame | None = None
 
     @property
     def column(self) -> Column:
@@ -119,5 +148,5 @@ class WindowCall:
         if self.order:
             parts.append("ORDER BY " + ", ".join(o.spell(names) for o in self.order))
         if self.frame:
-            parts.append(self.frame)
+            parts.append(str(self.frame))
         return f"{self.call.spell(names)} OVER ({' '.join(parts)})"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-Form = Literal["call", "infix", "prefix", "postfix", "in", "case", "cast", "item", "field", "like"]
+Form = Literal["call", "infix", "prefix", "postfix", "in", "case", "cast", "item", "field", "like", "trim"]
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,11 @@ class Function:
             case "like":
                 escape = f" ESCAPE {arguments[2]}" if len(arguments) > 2 else ""
                 return f"({arguments[0]} {self.name} {arguments[1]}{escape})"
+            case "trim":
+                value, *characters = arguments
+                return (
+                    f"trim({self.name} {characters[0]} FROM {value})" if characters else f"{self.aliases[0]}({value})"
+                )
 
 
 def _case(arguments: Sequence[str]) -> str:
@@ -116,9 +121,9 @@ FUNCTIONS: dict[str, Function] = {
     "Right": _call("right", least=2, most=2),
     "StringReplace": _call("replace", least=2, most=3),
     "StringRepeat": _call("repeat", least=2, most=2),
-    "StringTrim": _call("trim"),
-    "StringTrimLeft": _call("ltrim"),
-    "StringTrimRight": _call("rtrim"),
+    "StringTrim": Function("BOTH", "trim", ("trim",), 1, 2),
+    "StringTrimLeft": Function("LEADING", "trim", ("ltrim",), 1, 2),
+    "StringTrimRight": Function("TRAILING", "trim", ("rtrim",), 1, 2),
     "StringInstr": _call("instr", least=2, most=2),
     "StringSplit": _call("split", least=2, most=3),
     "StartsWith": _call("startswith", least=2, most=2),

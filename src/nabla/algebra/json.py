@@ -1,7 +1,7 @@
 """Plans as JSON: definitions are stored as algebra, so that any process can refresh any view.
 
-Version 0.1 stored expressions as Spark SQL text (`{"_": "Expr", "sql": …}`), and a window function as the text of its call.
-Such texts are read into trees, with the types of the columns that the operator reads.
+Version 0.1 stored expressions as Spark SQL text (`{"_": "Expr", "sql": …}`), a window function as the text of its call, and
+its frame as text. Such texts are read into trees, with the types of the columns that the operator reads.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Any
 
 from nabla.algebra import calls, expressions, nodes
-from nabla.algebra.calls import WindowCall
+from nabla.algebra.calls import CURRENT_ROW, Bound, Frame, WindowCall
 from nabla.algebra.expressions import Column
 from nabla.algebra.nodes import At, Node
 from nabla.algebra.parse import Types, read, read_call
@@ -26,6 +26,7 @@ _CLASSES: dict[str, type] = {
 }
 _IGNORING_NULLS = {"first({0}, true)", "last({0}, true)"}
 """How version 0.1 wrote `first(x) IGNORE NULLS`."""
+_FRAME = re.compile(r"(?P<unit>ROWS|RANGE) BETWEEN (?P<lower>.+) AND (?P<upper>.+)", re.IGNORECASE)
 
 
 def to_data(value: Any) -> Any:
@@ -66,6 +67,8 @@ def _load(data: Any, columns: Types) -> Any:
             return read(data["sql"], columns, *known)
         case "WindowCall" if data["call"]["_"] == "Expr":
             return _window_call(data, columns)
+        case "WindowCall" if isinstance(data.get("frame"), str):
+            data = {**data, "frame": to_data(_frame(data["frame"]))}
         case "Call" if data.get("template") in _IGNORING_NULLS:
             data = {**data, "template": "", "ignore_nulls": True}
         case "Opaque" if "place" not in data:
@@ -94,4 +97,23 @@ def _window_call(data: Mapping[str, Any], columns: Types) -> WindowCall:
     column = _load(data["column"], columns)
     assert isinstance(column, Column)
     call = read_call(data["call"]["sql"], column, columns)
-    return WindowCall(call, _load(data.get("order", []), columns), data.get("frame", ""))
+    return WindowCall(call, _load(data.get("order", []), columns), _frame(data.get("frame", "")))
+
+
+def _frame(text: str) -> Frame | None:
+    """`ROWS BETWEEN 1 PRECEDING AND CURRENT ROW`, or nothing."""
+    if not text:
+        return None
+    match = _FRAME.fullmatch(text)
+    assert match is not None, f"{text} is no frame"
+    return Frame("rows" if match["unit"].upper() == "ROWS" else "range", _bound(match["lower"]), _bound(match["upper"]))
+
+
+def _bound(text: str) -> Bound:
+    distance, _, side = text.rpartition(" ")
+    if side.upper() == "ROW":
+        return CURRENT_ROW
+    return Bound(
+        "preceding" if side.upper() == "PRECEDING" else "following",
+        None if distance.upper() == "UNBOUNDED" else read(distance, {}),
+    )

@@ -86,10 +86,7 @@ def _arithmetic(function: str, arguments: Arguments) -> str:
 
 
 def _digits(value: Expr) -> int:
-    """A constant takes as many digits as it needs."""
-    if isinstance(value, Literal) and value.value and value.type == "int":
-        return len(value.value.lstrip("-0")) or 1
-    return 0
+    return types.literal_digits(value.value, _kind(value)) if isinstance(value, Literal) and value.value else 0
 
 
 def _first(function: str, arguments: Arguments) -> str:
@@ -186,7 +183,6 @@ _TYPES: dict[str, str | Callable[[str, Arguments], str]] = {
     **dict.fromkeys(("DayOfMonth", "DayOfWeek", "DayOfYear", "Hour", "Minute", "Second"), "int"),
     **dict.fromkeys(("DateAdd", "DateSub", "AddMonths", "DateAddYMInterval"), "date"),
     **dict.fromkeys(("Signum", "Sqrt", "Pow"), "double"),
-    **dict.fromkeys(("Explode", "PosExplode", "Inline", "Stack"), "row"),
     **dict.fromkeys(("Ceil", "Floor"), _whole),
     **dict.fromkeys(("GetArrayItem", "GetMapValue", "ElementAt", "Flatten"), _element),
     "Pmod": _integral_first,

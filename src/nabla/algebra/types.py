@@ -102,6 +102,11 @@ def decimal_literal(value: Decimal) -> SqlType:
     return decimal(max(len(digits), scale), scale)
 
 
+def literal_digits(value: str, kind: SqlType) -> int:
+    """The digits of a whole constant, which decimal arithmetic takes as narrow as it is; 0 where its type alone decides."""
+    return len(value.lstrip("-0")) or 1 if kind in (SMALLINT, INT, BIGINT) else 0
+
+
 def as_decimal(kind: SqlType, digits: int = 0) -> SqlType:
     """An operand of decimal arithmetic; `digits` is set for an integer literal, which takes only those it needs."""
     if kind in INTEGRAL:

@@ -153,10 +153,8 @@ def _trim(reader: Reader, node: exp.Trim) -> Expr:
     function = {"LEADING": "StringTrimLeft", "TRAILING": "StringTrimRight"}.get(
         str(node.args.get("position")), "StringTrim"
     )
-    if node.expression is not None:
-        raise Unreadable(node.sql("spark"))
-    value = reader.read(node.this)
-    return make(function, (value,), "string", value.nullable)
+    values = reader.all(v for v in (node.this, node.expression) if v is not None)
+    return make(function, tuple(values), "string", any(v.nullable for v in values))
 
 
 @reads(exp.Round)

@@ -163,7 +163,7 @@ def _layout(columns: tuple[Column, ...]) -> dict[str, Slot]:
 
 def all_true(conjuncts: tuple[Expr, ...], columns: tuple[Column, ...]) -> Callable[[Row], bool]:
     layout = _layout(columns)
-    tests = [compile_expression(conjunct.sql, layout).get for conjunct in conjuncts]
+    tests = [compile_expression(conjunct, layout).get for conjunct in conjuncts]
     if len(tests) == 1:
         (test,) = tests
         return lambda row: test(row) is True
@@ -203,7 +203,7 @@ def _scan(node: Scan, run: Run) -> Bag:
 
 @evaluates(Constant)
 def _constant(node: Constant, run: Run) -> Bag:
-    return bag_of((tuple([compile_expression(v.sql, {}).get(()) for v in row]), 1) for row in node.rows)
+    return bag_of((tuple([compile_expression(v, {}).get(()) for v in row]), 1) for row in node.rows)
 
 
 @evaluates(Opaque)
@@ -224,13 +224,13 @@ def _filter(node: Filter, run: Run) -> Bag:
 @evaluates(Project)
 def _project(node: Project, run: Run) -> Bag:
     layout = _layout(node.input.columns)
-    gets = [compile_expression(output.expr.sql, layout).get for output in node.outputs]
+    gets = [compile_expression(output.expr, layout).get for output in node.outputs]
     return bag_of((tuple([get(row) for get in gets]), n) for row, n in run(node.input).items())
 
 
 @evaluates(Generate)
 def _generate(node: Generate, run: Run) -> Bag:
-    generated = compile_generator(node.generator.sql, _layout(node.input.columns))
+    generated = compile_generator(node.generator, _layout(node.input.columns))
     nothing: list[Row] = [(None,) * len(node.output)] if node.outer else []
     return bag_of((row + extra, n) for row, n in run(node.input).items() for extra in generated(row) or nothing)
 

@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from random import Random
 
 from nabla.algebra.build import number
-from nabla.algebra.calls import Call, Order, WindowCall
+from nabla.algebra.calls import (
+    CURRENT_ROW,
+    UNBOUNDED_FOLLOWING,
+    UNBOUNDED_PRECEDING,
+    Bound,
+    Call,
+    Frame,
+    Order,
+    WindowCall,
+)
 from nabla.algebra.expressions import Column
 from nabla.algebra.nodes import Aggregate, Node, Window
 from nabla.algebra.parse import read_call
@@ -161,13 +170,13 @@ _PLACES: Mapping[str, tuple[str, str, float]] = {
 }
 _NEIGHBOURS = ("lag({x})", "lead({x})", "lag({x}, 2)", "first_value({x})", "last_value({x})")
 _FRAMES = (
-    "",
-    "",
-    "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
-    "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING",
-    "ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING",
-    "RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
-    "RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
+    None,
+    None,
+    Frame("rows", UNBOUNDED_PRECEDING, CURRENT_ROW),
+    Frame("rows", UNBOUNDED_PRECEDING, UNBOUNDED_FOLLOWING),
+    Frame("rows", Bound("preceding", number(1, "int")), Bound("following", number(1, "int"))),
+    Frame("range", UNBOUNDED_PRECEDING, CURRENT_ROW),
+    Frame("range", CURRENT_ROW, UNBOUNDED_FOLLOWING),
 )
 
 
@@ -217,6 +226,7 @@ def _running(rng: Random, columns: list[Sample], fresh: Fresh) -> tuple[WindowCa
     result = RESULTS[function](argument)
     column = fresh(function, result.type, result.nullable)
     frame = rng.choice(_FRAMES)
-    order = () if not frame and rng.random() < 0.5 else _order(rng, columns, total=frame.startswith("ROWS"))
+    total = frame is not None and frame.unit == "rows"
+    order = () if not frame and rng.random() < 0.5 else _order(rng, columns, total)
     call = WindowCall(Call(column, function, (argument.expr,)), order, frame)
     return call, Sample(column.ref, result.bound, result.exact)

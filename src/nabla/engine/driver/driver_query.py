@@ -152,7 +152,7 @@ def _exact_here(node: Node) -> bool:
         case Distinct() | ExceptAll() | IntersectAll():
             return True
         case Constant():
-            return all(is_exact(value.sql, {}) for row in node.rows for value in row)
+            return all(is_exact(value, {}) for row in node.rows for value in row)
         case Filter():
             return _all_exact(node.conjuncts, node.input.columns)
         case Project():
@@ -163,7 +163,7 @@ def _exact_here(node: Node) -> bool:
             layout = _layout(node.input.columns)
             return all(is_exact_aggregate(call, layout) for call in node.calls)
         case Generate():  # generators other than ours may give any number of rows, so their size cannot be bounded here
-            return node.output == (COPY,) or is_exact(node.generator.sql, _layout(node.input.columns))
+            return node.output == (COPY,) or is_exact(node.generator, _layout(node.input.columns))
         case TopK():
             return _all_exact([o.expr for o in node.order], node.columns)
         case Window():
@@ -174,7 +174,7 @@ def _exact_here(node: Node) -> bool:
 
 def _all_exact(expressions: tuple[Expr, ...] | list[Expr], columns: tuple[Column, ...]) -> bool:
     layout = _layout(columns)
-    return all(is_exact(e.sql, layout) for e in expressions)
+    return all(is_exact(e, layout) for e in expressions)
 
 
 @lru_cache(maxsize=1 << 10)

@@ -169,7 +169,7 @@ def _values_passing(test: Expr, name: str, kind: str, column: pa.ChunkedArray) -
         return None
     row: dict[str, Any] = {name: None}
     try:
-        term = compile_expression(test.sql, named_layout(row, {name: kind}))
+        term = compile_expression(test, named_layout(row, {name: kind}))
         return values.filter(pa.array([term.get({name: value}) is True for value in values.to_pylist()], pa.bool_()))
     except (CannotEvaluate, SparkWouldFail):
         return None

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import TypeAlias
 
-from sqlglot import exp
-
-from nabla.algebra.reference.evaluator import CannotEvaluate, Slot, Term, parse_type
+from nabla.algebra.reference.evaluator import CannotEvaluate, Slot, compile_expression, parse_type, read_expression
 from nabla.algebra.reference.evaluator.aggregates import AGGREGATES
-from nabla.algebra.reference.evaluator.calls import names_of
-from nabla.algebra.reference.evaluator.compiler import Scope, children, parse, shape_of
-from nabla.algebra.reference.evaluator.terms import constant
 from nabla.algebra.types import (
     BIGINT,
     BOOLEAN,
@@ -22,9 +18,10 @@ from nabla.algebra.types import (
     SqlType,
     bounded,
 )
+from nabla.frontends.datalog.terms import Apply, Operation, Term, Variable, sql_of
 
-TypeOf: TypeAlias = Callable[[str, Mapping[str, str]], str]
-"""The type of Spark SQL text over columns whose types are given; it may aggregate. Raises UnknownType where there is none, and
+TypeOf: TypeAlias = Callable[[Term, Mapping[str, str]], str]
+"""The type of a term over variables whose types are given; it may aggregate. Raises UnknownType where there is none, and
 Changeable where the value can be another one every time."""
 
 _ONLY_IN_SPARK = """
@@ -60,10 +57,10 @@ class KnownTypes:
         self.ask = ask
         self.known = {_question(sql, columns): kind for sql, columns, kind in known}
 
-    def __call__(self, sql: str, columns: Mapping[str, str]) -> str:
-        key = _question(sql, columns)
+    def __call__(self, term: Term, columns: Mapping[str, str]) -> str:
+        key = _question(sql_of(term), columns)
         if key not in self.known:
-            self.known[key] = self.ask(sql, columns)
+            self.known[key] = self.ask(term, columns)
         return self.known[key]
 
     def to_json(self) -> list[tuple[str, dict[str, str], str]]:
@@ -74,47 +71,41 @@ def _question(sql: str, columns: Mapping[str, str]) -> tuple[str, tuple[tuple[st
     return sql, tuple(sorted(columns.items()))
 
 
-def plain_type_of(sql: str, columns: Mapping[str, str]) -> str:
+def plain_type_of(term: Term, columns: Mapping[str, str]) -> str:
     """The types of arithmetic, comparisons, literals, the usual functions and aggregates; the rest needs Spark."""
-    layout = {name: Slot(0, parse_type(kind)) for name, kind in columns.items()}
-    shape, names = shape_of(sql)
-    if len(names) == 1 and shape == "`0`":
-        return columns[names[0]]
+    if isinstance(term, Variable):
+        return columns[term.name]
+    if isinstance(term, Apply) and term.function in _ARRAYS:
+        (argument,) = term.arguments
+        return f"array<{plain_type_of(argument, columns)}>"
     try:
-        tree = parse(shape)
-        function = next((n for n in names_of(tree) if n in AGGREGATES), None)
-        if function in _ARRAYS:
-            (argument,) = children(tree)
-            return f"array<{_plain(argument, columns, names)}>"
-        scope = _TypeScope(tuple(layout[name] for name in names))
-        return _known(scope(tree).type, sql)
+        kind = _type(term, {name: parse_type(kind) for name, kind in columns.items()})
     except CannotEvaluate as error:
         raise UnknownType(str(error)) from None
-
-
-def _plain(argument: exp.Expr, columns: Mapping[str, str], names: tuple[str, ...]) -> str:
-    scope = _TypeScope(tuple(Slot(0, parse_type(columns[name])) for name in names))
-    return _known(scope(argument).type, argument.sql("spark"))
-
-
-def _known(kind: SqlType, sql: str) -> str:
     if kind == UNKNOWN or kind.kind in ("array", "struct"):
-        raise UnknownType(f"the type of {sql}")
+        raise UnknownType(f"the type of {term}")
     return str(kind)
 
 
-class _TypeScope(Scope):
-    """Builds a term for its type alone: a call of an aggregate function is an operand of the type it returns."""
+def _type(term: Term, types: Mapping[str, SqlType]) -> SqlType:
+    """Calls of aggregate functions are variables of the types that they return."""
+    results: dict[str, SqlType] = {}
 
-    def __call__(self, node: exp.Expr) -> Term:
-        function = next((n for n in names_of(node) if n in AGGREGATES), None)
-        if function is None:
-            return super().__call__(node)
-        arguments = [c for c in children(node) if not isinstance(c, exp.Star)]
-        if arguments and isinstance(arguments[0], exp.Distinct):
-            arguments = arguments[0].expressions
-        kinds = [super(_TypeScope, self).__call__(a).type for a in arguments]
-        return constant(None, _aggregate_type(function, kinds))
+    def around(part: Term) -> Term:
+        match part:
+            case Apply() if part.function in AGGREGATES:
+                result = Variable(f"?{len(results)}")
+                results[result.name] = _aggregate_type(part.function, [_type(a, types) for a in part.arguments])
+                return result
+            case Apply():
+                return replace(part, arguments=tuple(map(around, part.arguments)))
+            case Operation():
+                return replace(part, operands=tuple(map(around, part.operands)))
+        return part
+
+    text, known = sql_of(around(term)), {**types, **results}
+    expr = read_expression(text, {name: str(kind) for name, kind in known.items() if kind != UNKNOWN})
+    return compile_expression(expr, {name: Slot(name, kind) for name, kind in known.items()}).type
 
 
 def _aggregate_type(function: str, kinds: list[SqlType]) -> SqlType:

@@ -22,7 +22,6 @@ from nabla.frontends.datalog.terms import (
     Position,
     Term,
     Variable,
-    sql_of,
     variables_of,
 )
 
@@ -131,7 +130,7 @@ class Typing:
         if len(types) < len(used):
             return None, False
         try:
-            kind = normal_type(self.type_of(sql_of(term), types))
+            kind = normal_type(self.type_of(term, types))
         except UnknownType as error:
             raise NablaError(
                 "NABLA_RULES_TYPE", f"the type of {term} is not known: {error}", place=str(term.place)

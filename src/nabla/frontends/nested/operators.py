@@ -48,7 +48,7 @@ def selection(r: Relation, condition: Condition, schema: Schema) -> Relation:
 @lru_cache(maxsize=4096)
 def _compiled(where: Where, schema: Schema) -> Callable[[Key], bool]:
     layout = {name: Slot(place, parse_type(kind)) for place, (name, kind) in enumerate(schema.atoms)}
-    get = compile_expression(where.expr.sql, layout).get
+    get = compile_expression(where.expr, layout).get
     return lambda key: get(key) is True
 
 

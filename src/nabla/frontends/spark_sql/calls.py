@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from nabla.algebra.build import number
-from nabla.algebra.calls import Call, WindowCall
+from nabla.algebra.calls import CURRENT_ROW, UNBOUNDED_FOLLOWING, UNBOUNDED_PRECEDING, Bound, Call, Frame, WindowCall
 from nabla.algebra.expressions import Column
 from nabla.frontends.spark_sql.expressions import Translator, Unsupported
 from nabla.frontends.spark_sql.tree import Expression
@@ -30,9 +30,9 @@ _RANKING = frozenset({"RowNumber", "Rank", "DenseRank", "PercentRank", "CumeDist
 _FRAMELESS = _RANKING | {"NTile", "Lead", "Lag"}
 
 _BOUNDS = {
-    "UnboundedPreceding": "UNBOUNDED PRECEDING",
-    "UnboundedFollowing": "UNBOUNDED FOLLOWING",
-    "CurrentRow": "CURRENT ROW",
+    "UnboundedPreceding": UNBOUNDED_PRECEDING,
+    "UnboundedFollowing": UNBOUNDED_FOLLOWING,
+    "CurrentRow": CURRENT_ROW,
 }
 
 # What is printed here, so that Spark need not be asked for it.
@@ -78,7 +78,7 @@ def window_call(p: Translator, e: Expression, column: Column) -> WindowCall:
     """A WindowExpression; the partition is the operator's."""
     function, window = e.children
     order = tuple(p.order(o) for o in window.fields["orderSpec"])
-    frame = "" if function.kind in _FRAMELESS else _frame(p, window.children[-1])
+    frame = None if function.kind in _FRAMELESS else _frame(p, window.children[-1])
     return WindowCall(_window_function(p, function, column), order, frame)
 
 
@@ -93,16 +93,16 @@ def _window_function(p: Translator, function: Expression, column: Column) -> Cal
     return Call(column, function.function, arguments, ignore_nulls=bool(function.fields.get("ignoreNulls")))
 
 
-def _frame(p: Translator, frame: Expression) -> str:
+def _frame(p: Translator, frame: Expression) -> Frame | None:
     if frame.kind != "SpecifiedWindowFrame":
-        return ""
+        return None
     lower, upper = (_bound(p, bound) for bound in frame.children)
-    return f"{'ROWS' if frame.fields['frameType'] == 'RowFrame' else 'RANGE'} BETWEEN {lower} AND {upper}"
+    return Frame("rows" if frame.fields["frameType"] == "RowFrame" else "range", lower, upper)
 
 
-def _bound(p: Translator, bound: Expression) -> str:
+def _bound(p: Translator, bound: Expression) -> Bound:
     if bound.kind in _BOUNDS:
         return _BOUNDS[bound.kind]
     if bound.kind == "UnaryMinus":
-        return f"{p.expr(bound.children[0]).sql} PRECEDING"
-    return f"{p.expr(bound).sql} FOLLOWING"
+        return Bound("preceding", p.expr(bound.children[0]))
+    return Bound("following", p.expr(bound))

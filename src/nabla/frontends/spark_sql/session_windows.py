@@ -11,12 +11,13 @@ are grouped by, which are maintained like any other:
 from __future__ import annotations
 
 from nabla.algebra.build import any_of, cast, compare, is_null, named_struct, text, when
-from nabla.algebra.calls import Call, Order, WindowCall
-from nabla.algebra.expressions import Apply, Column, Expr
+from nabla.algebra.calls import UNBOUNDED_PRECEDING, Bound, Call, Frame, Order, WindowCall
+from nabla.algebra.expressions import Apply, Column, Expr, Literal
 from nabla.algebra.nodes import Node, Window
 from nabla.frontends.spark_sql.scope import Names, extended
 
-_EARLIER = "RANGE BETWEEN UNBOUNDED PRECEDING AND INTERVAL '0.000001' SECOND PRECEDING"
+_MICROSECOND = Literal("INTERVAL '0.000001' SECOND", "interval second")
+_EARLIER = Frame("range", UNBOUNDED_PRECEDING, Bound("preceding", _MICROSECOND))
 
 
 def merged(names: Names, node: Node, session: Column, others: tuple[str, ...]) -> tuple[Node, Column]:

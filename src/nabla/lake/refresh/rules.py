@@ -28,6 +28,7 @@ from nabla.frontends.datalog.functions import Changeable, UnknownType
 from nabla.frontends.datalog.program import Program
 from nabla.frontends.datalog.propagate import show
 from nabla.frontends.datalog.stored import StoredRules, new_rules
+from nabla.frontends.datalog.terms import sql_of
 from nabla.frontends.spark_sql.define import define
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.names import columns_of
@@ -47,7 +48,7 @@ def create_rules(context: LakeContext, name: str, text: str, rebuild: bool = Fal
     known = programs(state).get(name)
     before = set(known.program.stored) if known else set()
     tables = {n: _columns(context, e) for n, e in state.entries.items() if n not in before}
-    rules = new_rules(name, text, tables, lambda sql, columns: _type_of(context, sql, columns))
+    rules = new_rules(name, text, tables, lambda term, columns: _type_of(context, sql_of(term), columns))
     program = rules.program
     if known is not None and not rebuild:
         raise _exists(context, known, program)

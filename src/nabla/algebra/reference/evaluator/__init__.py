@@ -1,9 +1,13 @@
-"""Spark SQL expressions evaluated in plain Python, for the interpreter and its tests."""
+"""Expressions evaluated in plain Python as Spark does it, for the interpreter and for small questions of the engine."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
+from nabla.algebra.expressions import Expr
+from nabla.algebra.parse import parse
+from nabla.algebra.parse.reader import Unreadable
 from nabla.algebra.reference.evaluator import lambdas as _lambdas  # noqa: F401  (registers its forms)
 from nabla.algebra.reference.evaluator import logic as _logic  # noqa: F401  (registers its forms)
 from nabla.algebra.reference.evaluator.calls import compile_aggregate
@@ -32,6 +36,7 @@ __all__ = [
     "evaluate_expression",
     "named_layout",
     "parse_type",
+    "read_expression",
     "row_key",
     "sorted_places",
 ]
@@ -43,6 +48,19 @@ def named_layout(row: Mapping[str, Value], types: Mapping[str, str] | None = Non
     return {name: Slot(name, parse_type(known[name]) if name in known else UNKNOWN) for name in row}
 
 
+def read_expression(text: str, types: Mapping[str, str] | None = None) -> Expr:
+    """Spark SQL text as a tree that the evaluator knows."""
+    return _read(text, tuple((types or {}).items()))
+
+
+@lru_cache(maxsize=1 << 14)
+def _read(text: str, types: tuple[tuple[str, str], ...]) -> Expr:
+    try:
+        return parse(text, {name: (kind, True) for name, kind in types})
+    except Unreadable as error:
+        raise CannotEvaluate(str(error)) from None
+
+
 def evaluate_expression(text: str, row: Mapping[str, Value], types: Mapping[str, str] | None = None) -> Value:
     """The value of Spark SQL text for a row."""
-    return compile_expression(text, named_layout(row, types)).get(row)
+    return compile_expression(read_expression(text, types), named_layout(row, types)).get(row)

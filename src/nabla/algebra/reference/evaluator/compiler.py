@@ -1,32 +1,26 @@
-"""Spark SQL text compiled to closures over rows.
+"""Expressions compiled to closures over rows.
 
-Columns are taken out of the text before it is parsed (`a#7` + 1 becomes `0` + 1), so that expressions that differ only
-in the names of their columns are parsed once: parsing costs a hundred times more than evaluating.
+Columns are numbered before an expression is compiled (a#7 + 1 becomes 0 + 1), so that expressions that differ only in the
+names of their columns are compiled once: compiling costs a hundred times more than evaluating.
 """
 
 from __future__ import annotations
 
-import operator
-import re
-from collections.abc import Callable, Iterator
-from decimal import Decimal
+from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
-from sqlglot import Dialect, exp
-from sqlglot.errors import SqlglotError
-
+from nabla.algebra.expressions import Apply, Expr, Literal, Ref, Variable
+from nabla.algebra.normalize import interval_part
 from nabla.algebra.reference.evaluator.arithmetic import in_range, negative, operation
 from nabla.algebra.reference.evaluator.casts import cast_to
 from nabla.algebra.reference.evaluator.dates import MOVES
-from nabla.algebra.reference.evaluator.functions import CLASSES, EXTRACTED, NAMES, Function
+from nabla.algebra.reference.evaluator.functions import FUNCTIONS, PARTS_OF_DATES, to_date
 from nabla.algebra.reference.evaluator.terms import Layout, Slot, Term, constant, strict
 from nabla.algebra.reference.evaluator.values import COMPARISONS, CannotEvaluate, SparkWouldFail, Struct, Value
 from nabla.algebra.types import (
-    BIGINT,
     BOOLEAN,
     DATE,
-    DOUBLE,
     INT,
     INTEGRAL,
     PLAIN,
@@ -34,24 +28,13 @@ from nabla.algebra.types import (
     STRUCT,
     UNKNOWN,
     VOID,
-    decimal_literal,
+    SqlType,
+    literal_digits,
     parse_type,
 )
 
-# Literals are matched so that a backtick inside them is not taken for a column. A name after a dot is a field of a st
-_TOKEN = re.compile(r"""(r?'(?:[^'\\]|\\.)*'|r?"(?:[^"\\]|\\.)*")|(?<!\.)`((?:[^`]|``)+)`""", re.IGNORECASE)
-_SPARK = Dialect.get_or_raise("spark")
-
-# Flags of sqlglot's nodes that say what Spark does anyway, or that a builder reads. Others may change the meaning.
-_UNDERSTOOD = frozenset(("safe", "typed", "ignore_nulls", "quoted", "is_string", "this", "big_int"))
-
-# Spark prints BETWEEN as a function, which sqlglot does not know.
-BETWEEN = "is_between"
-_BETWEEN = re.compile(r"""(r?'(?:[^'\\]|\\.)*'|r?"(?:[^"\\]|\\.)*")|\bbetween\(""", re.IGNORECASE)
-
-Builder: TypeAlias = Callable[[Any, "Scope"], Term]
-_BUILDERS: dict[type[exp.Expr], Builder] = {}
-_AnyBuilder = TypeVar("_AnyBuilder", bound=Builder)
+Builder: TypeAlias = Callable[[Apply, "Scope"], Term]
+_BUILDERS: dict[str, Builder] = {}
 
 
 class Scope:
@@ -61,224 +44,161 @@ class Scope:
         self.slots = slots
         self.variables: dict[str, list[Value]] = {}
 
-    def __call__(self, node: exp.Expr) -> Term:
-        builder = _BUILDERS.get(type(node))
+    def __call__(self, e: Expr) -> Term:
+        match e:
+            case Apply():
+                term = self._apply(e)
+            case Ref():
+                key, kind = self.slots[int(e.name)]
+                term = Term(lambda row: row[key], kind)
+            case Literal():
+                return _literal(e)
+            case Variable():
+                term = self._variable(e)
+            case _:
+                raise CannotEvaluate(f"{type(e).__name__} {e}")
+        # The type follows from the operands; where they do not tell it, the tree may.
+        return term._replace(type=known_type(e)) if term.type == UNKNOWN and e.type else term
+
+    def all(self, expressions: Iterable[Expr]) -> list[Term]:
+        return [self(e) for e in expressions]
+
+    def _apply(self, e: Apply) -> Term:
+        builder = _BUILDERS.get(e.function)
         if builder is None:
-            raise CannotEvaluate(f"{type(node).__name__} in {node.sql('spark')}")
-        term = builder(node, self)
-        flags = {name for name, value in node.args.items() if value is True} - _UNDERSTOOD
-        if flags == {"negate"}:  # x NOT LIKE y, which is not always a Not(Like)
-            return strict(operator.not_, [term], BOOLEAN)
-        if flags:
-            raise CannotEvaluate(f"{', '.join(sorted(flags))} in {node.sql('spark')}")
-        return term
+            raise CannotEvaluate(f"{e.function} in {e}")
+        return builder(e, self)
 
-    def all(self, nodes: list[exp.Expr]) -> list[Term]:
-        return [self(node) for node in nodes]
+    def _variable(self, e: Variable) -> Term:
+        if e.name not in self.variables:
+            raise CannotEvaluate(f"{e.name} is not a variable of a lambda around it")
+        cell = self.variables[e.name]
+        return Term(lambda row: cell[0], UNKNOWN)
 
 
-def builds(*kinds: type[exp.Expr]) -> Callable[[_AnyBuilder], _AnyBuilder]:
-    def register(builder: _AnyBuilder) -> _AnyBuilder:
-        _BUILDERS.update(dict.fromkeys(kinds, builder))
+def builds(*functions: str) -> Callable[[Builder], Builder]:
+    """Registers how functions, by their classes in Catalyst, become terms."""
+
+    def register(builder: Builder) -> Builder:
+        _BUILDERS.update(dict.fromkeys(functions, builder))
         return builder
 
     return register
 
 
-def compile_expression(text: str, layout: Layout) -> Term:
-    """`layout` says where in a row each column is; columns that the text does not read may be missing."""
-    shape, names = shape_of(text)
-    return _compiled(shape, slots_of(text, names, layout))
+def known_type(e: Expr) -> SqlType:
+    return parse_type(e.type) if e.type else UNKNOWN
 
 
-def slots_of(text: str, names: tuple[str, ...], layout: Layout) -> tuple[Slot, ...]:
+def compile_expression(expr: Expr, layout: Layout) -> Term:
+    """`layout` says where in a row each column is; columns that the expression does not read may be missing."""
+    shape, names = number_columns(expr)
+    return _compiled(shape, slots_of(expr, names, layout))
+
+
+def slots_of(expr: Expr, names: tuple[str, ...], layout: Layout) -> tuple[Slot, ...]:
     try:
         return tuple([layout[name] for name in names])
     except KeyError as missing:
-        raise CannotEvaluate(f"{text} reads {missing}, which the row lacks: {sorted(layout)}") from None
+        raise CannotEvaluate(f"{expr} reads {missing}, which the row lacks: {sorted(layout)}") from None
 
 
 @lru_cache(maxsize=1 << 16)
-def shape_of(text: str) -> tuple[str, tuple[str, ...]]:
-    """The text with its columns numbered, and their names."""
-    names: dict[str, int] = {}
-
-    def number(match: re.Match[str]) -> str:
-        if match[2] is None:
-            return match[0]
-        return f"`{names.setdefault(match[2].replace('``', '`'), len(names))}`"
-
-    return _TOKEN.sub(number, text), tuple(names)
-
-
-@lru_cache(maxsize=1 << 14)
-def parse(shape: str) -> exp.Expr:
-    try:
-        trees = _SPARK.parse(_BETWEEN.sub(lambda m: m[1] or BETWEEN + "(", shape))
-    except (SqlglotError, TypeError, ValueError) as error:
-        raise CannotEvaluate(f"{shape} cannot be parsed: {error}") from error
-    if len(trees) != 1 or trees[0] is None:
-        raise CannotEvaluate(f"{shape} is not one expression")
-    return trees[0]
+def number_columns(expr: Expr) -> tuple[Expr, tuple[str, ...]]:
+    """The expression with its columns numbered, and their names."""
+    columns = {e.name: e for e in expr.walk() if isinstance(e, Ref)}
+    numbered = {name: Ref(str(place), e.type) for place, (name, e) in enumerate(columns.items())}
+    return _one_of_all(expr.substitute(numbered)), tuple(columns)
 
 
 @lru_cache(maxsize=1 << 16)
-def _compiled(shape: str, slots: tuple[Slot, ...]) -> Term:
-    return Scope(slots)(parse(shape))
+def _one_of_all(shape: Expr) -> Expr:
+    """The first of all equal shapes: looking up the same object in a cache compares no trees."""
+    return shape
 
 
-def children(node: exp.Expr) -> Iterator[exp.Expr]:
-    """The arguments of a function in the order in which they are written."""
-    for name in node.arg_types:
-        value = node.args.get(name)
-        yield from (v for v in (value if isinstance(value, list) else [value]) if isinstance(v, exp.Expr))
+@lru_cache(maxsize=1 << 16)
+def _compiled(shape: Expr, slots: tuple[Slot, ...]) -> Term:
+    return Scope(slots)(shape)
 
 
-# Leaves
-
-
-@builds(exp.Column)
-def _column(node: exp.Column, scope: Scope) -> Term:
-    head, *fields = [part.name for part in node.parts]
-    if not head.isdecimal():
-        raise CannotEvaluate(f"{node.sql('spark')} is not a quoted column")
-    key, kind = scope.slots[int(head)]
-    term = Term(lambda row: row[key], kind)
-    for field in fields:
-        term = field_of(term, field)
-    return term
-
-
-@builds(exp.Dot)
-def _dot(node: exp.Dot, scope: Scope) -> Term:
-    return field_of(scope(node.this), node.expression.name)
-
-
-def field_of(struct: Term, name: str) -> Term:
-    """A field of a struct, or of every struct of an array."""
-
-    def field(value: Value) -> Value:
-        if isinstance(value, Struct):
-            return value.field(name)
-        return tuple([None if one is None else one.field(name) for one in value])
-
-    return strict(field, [struct], UNKNOWN)
-
-
-@builds(exp.Literal)
-def _literal(node: exp.Literal, scope: Scope) -> Term:
-    text: str = node.this
-    if node.is_string:
-        return constant(text, STRING)
-    if text.isdecimal():
-        return constant(int(text), INT if int(text) < 1 << 31 else BIGINT, len(text.lstrip("0")) or 1)
-    if "e" in text.lower():
-        return constant(float(text), DOUBLE)
-    return constant(Decimal(text), decimal_literal(Decimal(text)))
-
-
-@builds(exp.RawString)
-def _raw_string(node: exp.RawString, scope: Scope) -> Term:
-    return constant(node.this, STRING)
-
-
-@builds(exp.Null)
-def _null(node: exp.Null, scope: Scope) -> Term:
-    return constant(None, VOID)
-
-
-@builds(exp.Boolean)
-def _boolean(node: exp.Boolean, scope: Scope) -> Term:
-    return constant(bool(node.this), BOOLEAN)
-
-
-@builds(exp.Paren)
-def _paren(node: exp.Paren, scope: Scope) -> Term:
-    return scope(node.this)
+def _literal(e: Literal) -> Term:
+    kind = known_type(e)
+    if e.value is None:
+        return constant(None, VOID if kind == UNKNOWN else kind)
+    if kind == STRING:
+        return constant(e.value, STRING)
+    return constant(cast_to(kind)(e.value), kind, literal_digits(e.value, kind))
 
 
 # Arithmetic, comparison, casts
 
-_ARITHMETIC: dict[type[exp.Expr], str] = {
-    exp.Add: "+",
-    exp.Sub: "-",
-    exp.Mul: "*",
-    exp.Div: "/",
-    exp.Mod: "%",
-    exp.IntDiv: "div",
-    exp.BitwiseAnd: "&",
-    exp.BitwiseOr: "|",
-    exp.BitwiseXor: "^",
+_ARITHMETIC = {
+    "Add": "+",
+    "Subtract": "-",
+    "Multiply": "*",
+    "Divide": "/",
+    "Remainder": "%",
+    "IntegralDivide": "div",
+    "BitwiseAnd": "&",
+    "BitwiseOr": "|",
+    "BitwiseXor": "^",
 }
-_COMPARING: dict[type[exp.Expr], str] = {
-    exp.EQ: "=",
-    exp.NEQ: "<>",
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
+_COMPARING = {
+    "EqualTo": "=",
+    "LessThan": "<",
+    "LessThanOrEqual": "<=",
+    "GreaterThan": ">",
+    "GreaterThanOrEqual": ">=",
 }
 
 
 @builds(*_ARITHMETIC)
-def _arithmetic(node: exp.Binary, scope: Scope) -> Term:
-    if isinstance(node.right, exp.Interval):
-        return _moved_date(node, scope)
-    left, right = scope(node.left), scope(node.right)
-    apply, kind = operation(_ARITHMETIC[type(node)], left.type, right.type, (left.digits, right.digits))
+def _arithmetic(e: Apply, scope: Scope) -> Term:
+    left, right = scope.all(e.arguments)
+    apply, kind = operation(_ARITHMETIC[e.function], left.type, right.type, (left.digits, right.digits))
     return strict(apply, (left, right), kind)
 
 
-def _moved_date(node: exp.Binary, scope: Scope) -> Term:
-    """A date plus or minus an interval of whole years, months or days."""
-    day, interval = scope(node.left), node.right
-    unit, count = str(interval.args.get("unit")).upper(), interval.this
-    whole = isinstance(count, exp.Literal) and count.this.isdecimal()
-    if not isinstance(node, exp.Add | exp.Sub) or day.type != DATE or unit not in MOVES or not whole:
-        raise CannotEvaluate(node.sql("spark"))
-    n = int(count.this) * (1 if isinstance(node, exp.Add) else -1)
-    return strict(lambda value: MOVES[unit](value, n), [day], DATE)
+@builds("DateAddYMInterval")
+def _moved_date(e: Apply, scope: Scope) -> Term:
+    """A date plus an interval of whole years or months."""
+    day, interval = scope(e.arguments[0]), e.arguments[1]
+    found = ((unit, count.value) for unit in ("YEAR", "MONTH") if (count := interval_part(interval, unit)))
+    unit, n = next(found, ("", None))
+    if n is None:
+        raise CannotEvaluate(f"a date moved by {interval}")
+    move, by = MOVES[unit], int(n)
+    return strict(lambda value: move(to_date(value), by), [day], DATE)
 
 
-@builds(exp.Neg)
-def _negative(node: exp.Neg, scope: Scope) -> Term:
-    operand = scope(node.this)
+@builds("UnaryMinus")
+def _negative(e: Apply, scope: Scope) -> Term:
+    operand = scope(e.arguments[0])
     kind = operand.type
     apply = (lambda value: in_range(-value, kind)) if kind in INTEGRAL else negative
     return strict(apply, [operand], kind)._replace(digits=operand.digits)
 
 
 @builds(*_COMPARING)
-def _comparison(node: exp.Binary, scope: Scope) -> Term:
-    return compared(_COMPARING[type(node)], scope(node.left), scope(node.right))
-
-
-def compared(symbol: str, left: Term, right: Term) -> Term:
-    full, plain = COMPARISONS[symbol]
+def _comparison(e: Apply, scope: Scope) -> Term:
+    left, right = scope.all(e.arguments)
+    full, plain = COMPARISONS[_COMPARING[e.function]]
     same = left.type in PLAIN and right.type in PLAIN
     alike = left.type == right.type or (left.type in INTEGRAL and right.type in INTEGRAL)
     return strict(plain if same and alike else full, (left, right), BOOLEAN)
 
 
-@lru_cache(maxsize=1 << 10)
-def _type_text(type_: exp.DataType) -> str:
-    return type_.sql("spark")
+@builds("Cast")
+def _cast(e: Apply, scope: Scope) -> Term:
+    target = parse_type(e.type)
+    return strict(cast_to(target), scope.all(e.arguments), target)
 
 
-@builds(exp.Cast)
-def _cast(node: exp.Cast, scope: Scope) -> Term:
-    target = parse_type(_type_text(node.to))
-    return strict(cast_to(target), [scope(node.this)], target)
+@builds("TryCast")
+def _try_cast(e: Apply, scope: Scope) -> Term:
+    term = _cast(e, scope)
 
-
-@builds(exp.TryCast)
-def _hive_cast(node: exp.TryCast, scope: Scope) -> Term:
-    """sqlglot reads Spark's CAST as TryCast too, and marks the real one as safe."""
-    term = _cast(node, scope)
-    return _guarded(term) if node.args.get("safe") else term
-
-
-def _guarded(term: Term) -> Term:
     def get(row: Any) -> Value:
         try:
             return term.get(row)
@@ -291,61 +211,42 @@ def _guarded(term: Term) -> Term:
 # Functions
 
 
-def _apply(function: Function, arguments: list[Term]) -> Term:
+@builds(*FUNCTIONS)
+def _function(e: Apply, scope: Scope) -> Term:
+    function, arguments = FUNCTIONS[e.function], scope.all(e.arguments)
     return strict(function.apply, arguments, function.type(*(term.type for term in arguments)))
 
 
-def _function(node: exp.Expr, scope: Scope) -> Term:
-    # A unit (DAY) is a variable that the class of the function already implies.
-    arguments = [child for child in children(node) if not isinstance(child, exp.Var)]
-    return _apply(CLASSES[type(node)], scope.all(arguments))
+@builds(*PARTS_OF_DATES)
+def _part_of_date(e: Apply, scope: Scope) -> Term:
+    day = scope(e.arguments[0])
+    return strict(PARTS_OF_DATES[e.function], [day if day.type == DATE else strict(to_date, [day], DATE)], INT)
 
 
-builds(*CLASSES)(_function)
+@builds("GetStructField", "GetArrayStructFields")
+def _field(e: Apply, scope: Scope) -> Term:
+    """A field of a struct, or of every struct of an array."""
+    name = field_name(e)
+
+    def field(value: Value) -> Value:
+        if isinstance(value, Struct):
+            return value.field(name)
+        return tuple([None if one is None else one.field(name) for one in value])
+
+    return strict(field, [scope(e.arguments[0])], UNKNOWN)
 
 
-@builds(exp.Anonymous)
-def _named_function(node: exp.Anonymous, scope: Scope) -> Term:
-    name = str(node.this).lower()
-    if name in _NAMED_BUILDERS:
-        return _NAMED_BUILDERS[name](node.expressions, scope)
-    if name not in NAMES:
-        raise CannotEvaluate(f"the function {name}")
-    return _apply(NAMES[name], scope.all(node.expressions))
+def field_name(e: Expr) -> str:
+    """The name of the field that an expression reads, if it is one that reads a field."""
+    if not isinstance(e, Apply) or e.function not in ("GetStructField", "GetArrayStructFields"):
+        return ""
+    name = e.arguments[1]
+    assert isinstance(name, Literal)
+    return name.value or ""
 
 
-_NAMED_BUILDERS: dict[str, Callable[[list[exp.Expr], Scope], Term]] = {}
-DATE_PART = "date_part"
-
-
-def builds_named(name: str) -> Callable[[Callable[[list[exp.Expr], Scope], Term]], None]:
-    def register(builder: Callable[[list[exp.Expr], Scope], Term]) -> None:
-        _NAMED_BUILDERS[name] = builder
-
-    return register
-
-
-@builds_named(DATE_PART)
-def _days_of_interval(arguments: list[exp.Expr], scope: Scope) -> Term:
-    """date_part('DAY', INTERVAL '90' DAY), as which Spark writes the days of an interval that is added to a date."""
-    part, interval = arguments
-    if isinstance(part, exp.Literal) and part.this.upper() == "DAY" and isinstance(interval, exp.Interval):
-        days = interval.this
-        if str(interval.args.get("unit")).upper() == "DAY" and isinstance(days, exp.Literal) and days.this.isdecimal():
-            return constant(int(days.this), INT)
-    raise CannotEvaluate(f"{DATE_PART}({', '.join(a.sql('spark') for a in arguments)})")
-
-
-@builds(exp.Extract)
-def _extract(node: exp.Extract, scope: Scope) -> Term:
-    part = node.this.name.upper()
-    if part not in EXTRACTED:
-        raise CannotEvaluate(f"EXTRACT({part})")
-    return strict(EXTRACTED[part], [scope(node.expression)], INT)
-
-
-@builds(exp.Struct)
-def _struct(node: exp.Struct, scope: Scope) -> Term:
-    names = [field.this.name for field in node.expressions]
-    gets = [scope(field.expression).get for field in node.expressions]
+@builds("CreateNamedStruct")
+def _struct(e: Apply, scope: Scope) -> Term:
+    names = [name.get(()) for name in scope.all(e.arguments[::2])]
+    gets = [term.get for term in scope.all(e.arguments[1::2])]
     return Term(lambda row: Struct.of(names, [get(row) for get in gets]), STRUCT)

@@ -1,7 +1,4 @@
-"""Functions that are NULL when an argument is: what they do, and the type they return.
-
-A table each for sqlglot's own classes of functions and for those that it only knows by name.
-"""
+"""Functions that are NULL when an argument is, by their classes in Catalyst: what they do, and the type they return."""
 
 from __future__ import annotations
 
@@ -13,12 +10,10 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
-from sqlglot import exp
-
-from nabla.algebra.reference.evaluator.arithmetic import EXACT, absolute, half_up, positive_remainder
+from nabla.algebra.reference.evaluator.arithmetic import EXACT, absolute, positive_remainder
 from nabla.algebra.reference.evaluator.casts import cast_to
 from nabla.algebra.reference.evaluator.dates import MOVES
-from nabla.algebra.reference.evaluator.values import SparkWouldFail, Value, equal
+from nabla.algebra.reference.evaluator.values import CannotEvaluate, SparkWouldFail, Value, equal, sorting_key
 from nabla.algebra.types import (
     ARRAY,
     BIGINT,
@@ -44,7 +39,7 @@ class Function(NamedTuple):
         return self.result if isinstance(self.result, SqlType) else self.result(*arguments)
 
 
-def first_type(*arguments: SqlType) -> SqlType:
+def _first_type(*arguments: SqlType) -> SqlType:
     return arguments[0]
 
 
@@ -54,16 +49,12 @@ def _substring(text: str, position: int, length: int = 1 << 31) -> str:
     return text[max(start, 0) : max(start + length, 0)]
 
 
-def _left(text: str, length: int) -> str:
-    return text[: max(length, 0)]
-
-
 def _right(text: str, length: int) -> str:
     return text[-length:] if length > 0 else ""
 
 
 @lru_cache(maxsize=1024)
-def like_pattern(pattern: str, escape: str = "\\") -> re.Pattern[str]:
+def _like_pattern(pattern: str, escape: str = "\\") -> re.Pattern[str]:
     """% is any text, _ any character; after the escape character both are themselves."""
     parts, characters = [], iter(pattern)
     for character in characters:
@@ -74,12 +65,12 @@ def like_pattern(pattern: str, escape: str = "\\") -> re.Pattern[str]:
     return re.compile("".join(parts), re.DOTALL)
 
 
-def like(text: str, pattern: str, escape: str = "\\") -> bool:
-    return like_pattern(pattern, escape).fullmatch(text) is not None
+def _like(text: str, pattern: str, escape: str = "\\") -> bool:
+    return _like_pattern(pattern, escape).fullmatch(text) is not None
 
 
-def _ilike(text: str, pattern: str) -> bool:
-    return like(text.lower(), pattern.lower())
+def _ilike(text: str, pattern: str, escape: str = "\\") -> bool:
+    return _like(text.lower(), pattern.lower(), escape)
 
 
 def _whole(rounding: str) -> Callable[[Value], Value]:
@@ -119,31 +110,34 @@ def _date_difference(end: Value, start: Value) -> int:
     return (to_date(end) - to_date(start)).days
 
 
-def contains(array: tuple[Value, ...], element: Value) -> bool | None:
+def _contains(array: tuple[Value, ...], element: Value) -> bool | None:
     if any(equal(own, element) for own in array):
         return True
     return None if None in array else False
 
 
-def element_at(array: tuple[Value, ...], index: int) -> Value:
+def _element_at(array: tuple[Value, ...], index: int) -> Value:
     if index == 0 or abs(index) > len(array):
         raise SparkWouldFail(f"element {index} of an array of {len(array)}")
     return array[index - 1] if index > 0 else array[index]
 
 
-def item(array: tuple[Value, ...], index: int) -> Value:
+def _item(array: tuple[Value, ...], index: int) -> Value:
     if not 0 <= index < len(array):
         raise SparkWouldFail(f"index {index} of an array of {len(array)}")
     return array[index]
 
 
 def _sequence(start: int, end: int, step: int | None = None) -> tuple[int, ...]:
+    if not isinstance(start, int):
+        raise CannotEvaluate(f"a sequence from {start}")
     by = step or (1 if end >= start else -1)
     return tuple(range(start, end + (1 if by > 0 else -1), by))
 
 
-def _split(text: str, pattern: str) -> tuple[str, ...]:
-    return tuple(re.split(pattern, text))
+def _split(text: str, pattern: str, limit: int = -1) -> tuple[str, ...]:
+    """Into at most `limit` parts, if that is positive."""
+    return (text,) if limit == 1 else tuple(re.split(pattern, text, maxsplit=max(limit - 1, 0)))
 
 
 def _size_of(value: Value) -> int:
@@ -162,63 +156,66 @@ def _concat_type(*arguments: SqlType) -> SqlType:
     return ARRAY if arguments and arguments[0] == ARRAY else STRING
 
 
+def _flatten(arrays: tuple[Value, ...]) -> Value:
+    return None if None in arrays else tuple([value for array in arrays for value in array])
+
+
+def _sorted(nulls_first: bool) -> Callable[..., Value]:
+    key = sorting_key(True, nulls_first)
+    return lambda values, ascending=True: tuple(sorted(values, key=key, reverse=not ascending))
+
+
 def _integral_first(*arguments: SqlType) -> SqlType:
     return arguments[0] if arguments[0] in INTEGRAL else UNKNOWN
 
 
-CLASSES: Mapping[type[exp.Expr], Function] = {
-    exp.Upper: Function(str.upper, STRING),
-    exp.Lower: Function(str.lower, STRING),
-    exp.Initcap: Function(lambda text, delimiter=" ": " ".join(w.capitalize() for w in text.split(" ")), STRING),
-    exp.Length: Function(_size_of, INT),
-    exp.Substring: Function(_substring, STRING),
-    exp.Left: Function(_left, STRING),
-    exp.Right: Function(_right, STRING),
-    exp.Replace: Function(lambda text, old, new="": text.replace(old, new) if old else text, STRING),
-    exp.Reverse: Function(lambda value: value[::-1], first_type),
-    exp.Repeat: Function(lambda text, times: text * max(times, 0), STRING),
-    exp.StartsWith: Function(str.startswith, BOOLEAN),
-    exp.EndsWith: Function(str.endswith, BOOLEAN),
-    exp.Contains: Function(lambda text, part: part in text, BOOLEAN),
-    exp.StrPosition: Function(lambda text, part: text.find(part) + 1, INT),
-    exp.Concat: Function(_concat, _concat_type),
-    exp.DPipe: Function(_concat, _concat_type),
-    exp.Like: Function(like, BOOLEAN),
-    exp.ILike: Function(_ilike, BOOLEAN),
-    exp.RegexpLike: Function(lambda text, pattern: re.search(pattern, text) is not None, BOOLEAN),
-    exp.Abs: Function(absolute, first_type),
-    exp.Ceil: Function(_whole(ROUND_CEILING), _whole_type),
-    exp.Floor: Function(_whole(ROUND_FLOOR), _whole_type),
-    exp.Sign: Function(_sign, DOUBLE),
-    exp.Sqrt: Function(_root, DOUBLE),
-    exp.Pow: Function(lambda base, power: float(base) ** float(power), DOUBLE),
-    exp.TsOrDsToDate: Function(to_date, DATE),
-    exp.TsOrDsAdd: Function(_date_add, DATE),
-    exp.DateDiff: Function(_date_difference, INT),
-    exp.Year: Function(lambda day: day.year, INT),
-    exp.Month: Function(lambda day: day.month, INT),
-    exp.Day: Function(lambda day: day.day, INT),
-    exp.Quarter: Function(lambda day: (day.month + 2) // 3, INT),
-    exp.DayOfMonth: Function(lambda day: day.day, INT),
-    exp.ArraySize: Function(_size_of, INT),
-    exp.ArrayContains: Function(contains, BOOLEAN),
-    exp.GenerateSeries: Function(_sequence, ARRAY),
-    exp.RegexpSplit: Function(_split, ARRAY),
+FUNCTIONS: Mapping[str, Function] = {
+    "Upper": Function(str.upper, STRING),
+    "Lower": Function(str.lower, STRING),
+    "InitCap": Function(lambda text: " ".join(word.capitalize() for word in text.split(" ")), STRING),
+    "Length": Function(_size_of, INT),
+    "Substring": Function(_substring, STRING),
+    "Right": Function(_right, STRING),
+    "StringReplace": Function(lambda text, old, new="": text.replace(old, new) if old else text, STRING),
+    "StringTrim": Function(lambda text, characters=" ": text.strip(characters), STRING),
+    "StringTrimLeft": Function(lambda text, characters=" ": text.lstrip(characters), STRING),
+    "StringTrimRight": Function(lambda text, characters=" ": text.rstrip(characters), STRING),
+    "Reverse": Function(lambda value: value[::-1], _first_type),
+    "StringRepeat": Function(lambda text, times: text * max(times, 0), STRING),
+    "StartsWith": Function(str.startswith, BOOLEAN),
+    "EndsWith": Function(str.endswith, BOOLEAN),
+    "Contains": Function(lambda text, part: part in text, BOOLEAN),
+    "StringInstr": Function(lambda text, part: text.find(part) + 1, INT),
+    "Concat": Function(_concat, _concat_type),
+    "Like": Function(_like, BOOLEAN),
+    "ILike": Function(_ilike, BOOLEAN),
+    "RLike": Function(lambda text, pattern: re.search(pattern, text) is not None, BOOLEAN),
+    "Abs": Function(absolute, _first_type),
+    "Ceil": Function(_whole(ROUND_CEILING), _whole_type),
+    "Floor": Function(_whole(ROUND_FLOOR), _whole_type),
+    "Signum": Function(_sign, DOUBLE),
+    "Sqrt": Function(_root, DOUBLE),
+    "Pow": Function(lambda base, power: float(base) ** float(power), DOUBLE),
+    "Pmod": Function(positive_remainder, _integral_first),
+    "DateAdd": Function(_date_add, DATE),
+    "DateSub": Function(lambda day, days: _date_add(day, -days), DATE),
+    "DateDiff": Function(_date_difference, INT),
+    "Size": Function(_size_of, INT),
+    "ArrayContains": Function(_contains, BOOLEAN),
+    "GetArrayItem": Function(_item, UNKNOWN),
+    "ElementAt": Function(_element_at, UNKNOWN),
+    "Sequence": Function(_sequence, ARRAY),
+    "StringSplit": Function(_split, ARRAY),
+    "Flatten": Function(_flatten, ARRAY),
+    "ArrayDistinct": Function(lambda values: tuple(dict.fromkeys(values)), ARRAY),
+    # Where NULLs are among the elements, these two differ in where they go.
+    "SortArray": Function(_sorted(nulls_first=True), ARRAY),
+    "ArraySort": Function(_sorted(nulls_first=False), ARRAY),
 }
 
-NAMES: Mapping[str, Function] = {
-    "pmod": Function(positive_remainder, _integral_first),
-    "positive": Function(lambda number: number, first_type),
-    "negative": Function(lambda number: -number, first_type),
-    "ucase": Function(str.upper, STRING),
-    "lcase": Function(str.lower, STRING),
+PARTS_OF_DATES: Mapping[str, Callable[[date], int]] = {
+    "Year": lambda day: day.year,
+    "Quarter": lambda day: (day.month + 2) // 3,
+    "Month": lambda day: day.month,
+    "DayOfMonth": lambda day: day.day,
 }
-
-EXTRACTED: Mapping[str, Callable[[date], int]] = {
-    "YEAR": lambda day: day.year,
-    "MONTH": lambda day: day.month,
-    "DAY": lambda day: day.day,
-    "QUARTER": lambda day: (day.month + 2) // 3,
-}
-
-__all__ = ["CLASSES", "EXTRACTED", "NAMES", "Function", "element_at", "half_up", "item", "like"]

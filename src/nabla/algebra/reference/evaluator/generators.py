@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from sqlglot import exp
-
-from nabla.algebra.reference.evaluator.compiler import Scope, children, parse, shape_of, slots_of
+from nabla.algebra.expressions import Apply, Expr
+from nabla.algebra.reference.evaluator.compiler import Scope, number_columns, slots_of
 from nabla.algebra.reference.evaluator.terms import Layout, Slot, Term
 from nabla.algebra.reference.evaluator.values import CannotEvaluate, Row
 
@@ -42,24 +41,21 @@ def _stacked(arguments: list[Term]) -> Generator:
     return generate
 
 
-_GENERATORS: Mapping[type[exp.Expr], Callable[[list[Term]], Generator]] = {
-    exp.Explode: _exploded,
-    exp.Posexplode: _numbered,
-    exp.Inline: _inlined,
-    exp.Stack: _stacked,
+_GENERATORS: Mapping[str, Callable[[list[Term]], Generator]] = {
+    "Explode": _exploded,
+    "PosExplode": _numbered,
+    "Inline": _inlined,
+    "Stack": _stacked,
 }
 
 
-def compile_generator(text: str, layout: Layout) -> Generator:
-    shape, names = shape_of(text)
-    return _compiled(shape, slots_of(text, names, layout))
+def compile_generator(expr: Expr, layout: Layout) -> Generator:
+    shape, names = number_columns(expr)
+    return _compiled(shape, slots_of(expr, names, layout))
 
 
 @lru_cache(maxsize=1 << 12)
-def _compiled(shape: str, slots: tuple[Slot, ...]) -> Generator:
-    node = parse(shape)
-    # sqlglot derives posexplode from explode, and explode_outer from both: the nearest class says what it is.
-    kind = next((kind for kind in type(node).__mro__ if kind in _GENERATORS), None)
-    if kind is None:
+def _compiled(shape: Expr, slots: tuple[Slot, ...]) -> Generator:
+    if not isinstance(shape, Apply) or shape.function not in _GENERATORS:
         raise CannotEvaluate(f"the generator {shape}")
-    return _GENERATORS[kind](Scope(slots).all(list(children(node))))
+    return _GENERATORS[shape.function](Scope(slots).all(shape.arguments))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from nabla.algebra.calls import Order, WindowCall
-from nabla.algebra.reference.evaluator.aggregates import AGGREGATES, Aggregation
-from nabla.algebra.reference.evaluator.calls import Function, aggregation_of, window_function
+from nabla.algebra.calls import CURRENT_ROW, UNBOUNDED_FOLLOWING, UNBOUNDED_PRECEDING, Bound, Frame, Order, WindowCall
+from nabla.algebra.expressions import Literal
+from nabla.algebra.reference.evaluator.aggregates import Aggregation
+from nabla.algebra.reference.evaluator.calls import CompiledCall, compile_call
+from nabla.algebra.reference.evaluator.casts import cast_to
 from nabla.algebra.reference.evaluator.compiler import compile_expression
 from nabla.algebra.reference.evaluator.terms import Get, Layout
 from nabla.algebra.reference.evaluator.values import CannotEvaluate, Key, Row, Value, row_key, sorting_key
+from nabla.algebra.types import parse_type
 
 WindowFunction: TypeAlias = Callable[[Sequence[Row]], list[Value]]
 
@@ -26,16 +28,16 @@ class Partition(NamedTuple):
 
 def compile_window(call: WindowCall, layout: Layout) -> WindowFunction:
     """A function of the rows of a partition, in any order, that returns a value for each of them."""
-    function = window_function(call.call.sql, layout, _KNOWN)
-    column = _column(function, frame_of(call))
+    column = _column(compile_call(call.call, layout), _extents(call))
     arranged = _arranger(call.order, layout)
+    to_type = cast_to(parse_type(call.column.type)) if call.call.cast else None
 
     def evaluate(rows: Sequence[Row]) -> list[Value]:
         places, partition = arranged(rows)
         values = column(partition)
         result: list[Value] = [None] * len(rows)
         for place, value in zip(places, values, strict=True):
-            result[place] = value
+            result[place] = to_type(value) if to_type else value
         return result
 
     return evaluate
@@ -48,7 +50,7 @@ def sorted_places(rows: Sequence[Row], order: Sequence[Order], layout: Layout) -
     """The positions of the rows in sorted order, and for each ORDER BY item the key of each row."""
     keys = []
     for item in order:
-        get, key = compile_expression(item.expr.sql, layout).get, sorting_key(item.ascending, item.nulls_first)
+        get, key = compile_expression(item.expr, layout).get, sorting_key(item.ascending, item.nulls_first)
         keys.append([key(get(row)) for row in rows])
     places = sorted(range(len(rows)), key=lambda place: row_key(rows[place]))
     # Sorting is stable: the last item first, the first item decides.
@@ -77,40 +79,40 @@ def _arranger(order: tuple[Order, ...], layout: Layout) -> Callable[[Sequence[Ro
 Column: TypeAlias = Callable[[Partition], list[Value]]
 
 
-def _column(function: Function, frame: Frame) -> Column:
+def _column(function: CompiledCall, extents: Extents) -> Column:
     if function.name in _RANKINGS:
         rank = _RANKINGS[function.name]
         return lambda partition: rank(partition, function)
     if function.name in _POSITIONS:
         pick = _POSITIONS[function.name]
-        return lambda partition: [_picked(partition.rows[a:b], function, pick) for a, b in frame(partition)]
-    aggregate = aggregation_of(function)
-    return lambda partition: _running(partition, frame, aggregate)
+        return lambda partition: [_picked(partition.rows[a:b], function, pick) for a, b in extents(partition)]
+    aggregate = function.aggregation
+    return lambda partition: _running(partition, extents, aggregate)
 
 
-def _running(partition: Partition, frame: Frame, aggregate: Aggregation) -> list[Value]:
+def _running(partition: Partition, extents: Extents, aggregate: Aggregation) -> list[Value]:
     known: dict[tuple[int, int], Value] = {}
     values = []
-    for a, b in frame(partition):
+    for a, b in extents(partition):
         if (a, b) not in known:
             known[a, b] = aggregate((row, 1) for row in partition.rows[a:b])
         values.append(known[a, b])
     return values
 
 
-def _picked(rows: list[Row], function: Function, pick: Callable[[list[Value], Function], Value]) -> Value:
+def _picked(rows: list[Row], function: CompiledCall, pick: Callable[[list[Value], CompiledCall], Value]) -> Value:
     values = [function.arguments[0].get(row) for row in rows]
     if function.ignore_nulls:
         values = [value for value in values if value is not None]
     return pick(values, function)
 
 
-def _nth(values: list[Value], function: Function) -> Value:
+def _nth(values: list[Value], function: CompiledCall) -> Value:
     n = function.argument(1, 1)
     return values[n - 1] if n <= len(values) else None
 
 
-_POSITIONS: Mapping[str, Callable[[list[Value], Function], Value]] = {
+_POSITIONS: Mapping[str, Callable[[list[Value], CompiledCall], Value]] = {
     "first_value": lambda values, function: values[0] if values else None,
     "first": lambda values, function: values[0] if values else None,
     "last_value": lambda values, function: values[-1] if values else None,
@@ -119,39 +121,39 @@ _POSITIONS: Mapping[str, Callable[[list[Value], Function], Value]] = {
 }
 
 
-def _row_number(partition: Partition, function: Function) -> list[Value]:
+def _row_number(partition: Partition, function: CompiledCall) -> list[Value]:
     return list(range(1, len(partition.rows) + 1))
 
 
-def _rank(partition: Partition, function: Function) -> list[Value]:
+def _rank(partition: Partition, function: CompiledCall) -> list[Value]:
     return [first + 1 for first in partition.first]
 
 
-def _dense_rank(partition: Partition, function: Function) -> list[Value]:
+def _dense_rank(partition: Partition, function: CompiledCall) -> list[Value]:
     ranks: list[Value] = []
     for i, first in enumerate(partition.first):
         ranks.append((ranks[-1] if ranks else 0) + (first == i))
     return ranks
 
 
-def _percent_rank(partition: Partition, function: Function) -> list[Value]:
+def _percent_rank(partition: Partition, function: CompiledCall) -> list[Value]:
     others = len(partition.rows) - 1
     return [first / others if others else 0.0 for first in partition.first]
 
 
-def _cume_dist(partition: Partition, function: Function) -> list[Value]:
+def _cume_dist(partition: Partition, function: CompiledCall) -> list[Value]:
     return [last / len(partition.rows) for last in partition.last]
 
 
-def _ntile(partition: Partition, function: Function) -> list[Value]:
+def _ntile(partition: Partition, function: CompiledCall) -> list[Value]:
     size, larger = divmod(len(partition.rows), function.argument(0, 1))
     boundary = larger * (size + 1)
     places = range(len(partition.rows))
     return [i // (size + 1) + 1 if i < boundary else larger + (i - boundary) // size + 1 for i in places]
 
 
-def _shifted(direction: int) -> Callable[[Partition, Function], list[Value]]:
-    def apply(partition: Partition, function: Function) -> list[Value]:
+def _shifted(direction: int) -> Callable[[Partition, CompiledCall], list[Value]]:
+    def apply(partition: Partition, function: CompiledCall) -> list[Value]:
         if function.ignore_nulls:
             raise CannotEvaluate(f"{function.name} IGNORE NULLS")
         offset, rows = direction * function.argument(1, 1), partition.rows
@@ -163,7 +165,7 @@ def _shifted(direction: int) -> Callable[[Partition, Function], list[Value]]:
     return apply
 
 
-_RANKINGS: Mapping[str, Callable[[Partition, Function], list[Value]]] = {
+_RANKINGS: Mapping[str, Callable[[Partition, CompiledCall], list[Value]]] = {
     "row_number": _row_number,
     "rank": _rank,
     "dense_rank": _dense_rank,
@@ -174,47 +176,47 @@ _RANKINGS: Mapping[str, Callable[[Partition, Function], list[Value]]] = {
     "lead": _shifted(1),
 }
 
-_KNOWN = AGGREGATES | _RANKINGS.keys() | _POSITIONS.keys()
-
 # The frame
 
-Frame: TypeAlias = Callable[[Partition], Iterator[tuple[int, int]]]
-Bound: TypeAlias = Callable[[Partition, int], int]
-
-_BOUND = r"unbounded\s+preceding|unbounded\s+following|current\s+row|-?\d+\s+(?:preceding|following)"
-_FRAME = re.compile(rf"\s*(rows|range)\s+(?:between\s+({_BOUND})\s+and\s+({_BOUND})|({_BOUND}))\s*", re.IGNORECASE)
+Extents: TypeAlias = Callable[[Partition], Iterator[tuple[int, int]]]
+"""For each row of a partition, the place where its frame starts and the one before which it ends."""
+Edge: TypeAlias = Callable[[Partition, int], int]
 
 
-def frame_of(call: WindowCall) -> Frame:
-    """Without a frame: the rows up to the last peer where there is an order, and the whole partition elsewhere."""
-    if not call.frame:
-        end = "current row" if call.order else "unbounded following"
-        return _between("range", "unbounded preceding", end)
-    match = _FRAME.fullmatch(call.frame)
-    if match is None:
-        raise CannotEvaluate(f"the frame {call.frame}")
-    return _between(match[1].lower(), match[2] or match[4], match[3] or "current row")
+def _extents(call: WindowCall) -> Extents:
+    frame = call.frame or _default_frame(call)
+    start, end = _edge(frame.unit, frame.lower, is_end=False), _edge(frame.unit, frame.upper, is_end=True)
 
-
-def _between(unit: str, lower: str, upper: str) -> Frame:
-    start, end = _bound(unit, lower, is_end=False), _bound(unit, upper, is_end=True)
-
-    def frame(partition: Partition) -> Iterator[tuple[int, int]]:
+    def extents(partition: Partition) -> Iterator[tuple[int, int]]:
         size = len(partition.rows)
         for i in range(size):
             a, b = max(start(partition, i), 0), min(end(partition, i), size)
             yield a, max(a, b)
 
-    return frame
+    return extents
 
 
-def _bound(unit: str, text: str, is_end: bool) -> Bound:
-    first, second = text.lower().split()
-    if first == "unbounded":
-        return (lambda partition, i: 0) if second == "preceding" else (lambda partition, i: len(partition.rows))
+def _default_frame(call: WindowCall) -> Frame:
+    """The rows up to the last peer where there is an order, and the whole partition elsewhere."""
+    return Frame("range", UNBOUNDED_PRECEDING, CURRENT_ROW if call.order else UNBOUNDED_FOLLOWING)
+
+
+def _edge(unit: str, bound: Bound, is_end: bool) -> Edge:
+    if bound == UNBOUNDED_PRECEDING:
+        return lambda partition, i: 0
+    if bound == UNBOUNDED_FOLLOWING:
+        return lambda partition, i: len(partition.rows)
     if unit == "rows":
-        offset = 0 if first == "current" else int(first) * (1 if second == "following" else -1)
+        offset = _rows_away(bound)
         return lambda partition, i: i + offset + is_end
-    if first != "current":
-        raise CannotEvaluate(f"RANGE {text}")
+    if bound != CURRENT_ROW:
+        raise CannotEvaluate(f"RANGE {bound}")
     return (lambda partition, i: partition.last[i]) if is_end else (lambda partition, i: partition.first[i])
+
+
+def _rows_away(bound: Bound) -> int:
+    if bound == CURRENT_ROW:
+        return 0
+    if not isinstance(bound.distance, Literal) or bound.distance.value is None:
+        raise CannotEvaluate(f"ROWS {bound}")
+    return int(bound.distance.value) * (1 if bound.side == "following" else -1)
