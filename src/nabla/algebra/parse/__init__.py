@@ -18,6 +18,7 @@ from sqlglot.errors import SqlglotError
 
 from nabla.algebra.calls import Call
 from nabla.algebra.expressions import Apply, Clock, Column, Expr, Foreign, Literal, Ref, hole
+from nabla.algebra.normalize import make
 from nabla.algebra.parse import functions as _functions  # noqa: F401  (registers its forms)
 from nabla.algebra.parse import operators as _operators  # noqa: F401  (registers its forms)
 from nabla.algebra.parse.reader import Reader, Unreadable, arguments_of
@@ -46,8 +47,9 @@ def read(text: str, columns: Types, type_: str = "", nullable: bool = True, dete
         return foreign(text, columns, type_, nullable, deterministic)
     if not type_:
         return found
-    if isinstance(found, Literal) and found.value is None:
-        return Literal(None, type_)
+    if isinstance(found, Literal):
+        typed = make("Cast", (found,), type_)  # a constant still, if it has the same value in that type
+        found = typed if isinstance(typed, Literal) else found
     if found.type and _plain(found.type) != _plain(type_):
         return foreign(text, columns, type_, nullable, deterministic)
     return replace(found, type=type_, nullable=nullable) if isinstance(found, Apply | Ref) else found
