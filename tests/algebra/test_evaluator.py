@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from expression_cases import CASES, FAILURES, ROW, TYPES, UNKNOWN
 
+from nabla.algebra.build import arithmetic, number
 from nabla.algebra.expressions import Apply, Clock, Foreign, Literal, Ref
 from nabla.algebra.reference.evaluator import (
     NAN,
@@ -112,3 +113,8 @@ def test_what_the_tree_does_not_know_and_readings_of_the_clock_are_refused() -> 
 def test_nan_is_one_value() -> None:
     assert evaluate_expression("CAST('NaN' AS DOUBLE) + 1", {}) is NAN
     assert {(evaluate_expression("CAST('NaN' AS DOUBLE)", {}),): 1} == {(NAN,): 1}
+
+
+def test_sums_that_rules_build_are_sums_of_numbers() -> None:
+    total = arithmetic(Ref("a#1", "int"), "+", number(1, "int"), "int")
+    assert compile_expression(total, {"a#1": Slot(0, parse_type("int"))}).get((2,)) == 3

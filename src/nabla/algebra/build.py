@@ -10,7 +10,8 @@ from nabla.algebra.functions import FUNCTIONS, NAMES
 TRUE = Literal("true", "boolean")
 FALSE = Literal("false", "boolean")
 
-_SIGNS = {function.name: class_ for class_, function in FUNCTIONS.items() if function.form == "infix"}
+# A plus between numbers, not the one that moves a date by an interval.
+_SIGNS = {f.name: class_ for class_, f in FUNCTIONS.items() if f.form == "infix" and class_ != "DateAddYMInterval"}
 
 
 def number(value: int, type_: str = "bigint") -> Literal:
