@@ -67,8 +67,6 @@ def _load(data: Any, columns: Types) -> Any:
             return read(data["sql"], columns, *known)
         case "WindowCall" if data["call"]["_"] == "Expr":
             return _window_call(data, columns)
-        case "WindowCall" if isinstance(data.get("frame"), str):
-            data = {**data, "frame": to_data(_frame(data["frame"]))}
         case "Call" if data.get("template") in _IGNORING_NULLS:
             data = {**data, "template": "", "ignore_nulls": True}
         case "Opaque" if "place" not in data:

@@ -20,6 +20,7 @@ from nabla.calculus.recursion.relations import Present, deleted, inserted, set_c
 from nabla.frontends.datalog.evaluate import evaluate_in_memory
 from nabla.frontends.datalog.naive import naive
 from nabla.frontends.datalog.program import Program, parse_program
+from nabla.frontends.datalog.terms import Term, sql_of
 
 FACTS: dict[str, list[tuple[Any, ...]]] = {
     "edge": [(1, 2), (2, 3), (3, 1), (3, 3), (1, 2), (None, 1), (4, None)],
@@ -139,8 +140,8 @@ def test_types_widen_across_rules_and_recursion() -> None:
 def test_types_may_come_from_spark_which_is_asked_once() -> None:
     asked = []
 
-    def type_of(sql: str, columns: Mapping[str, str]) -> str:
-        asked.append((sql, dict(columns)))
+    def type_of(term: Term, columns: Mapping[str, str]) -> str:
+        asked.append((sql_of(term), dict(columns)))
         return "string"
 
     program = parse_program("p(soundex(N)) :- person(N, _, _). q(X) :- p(X), X = soundex(X).", TABLES, type_of)
