@@ -312,7 +312,7 @@ def test_functions_have_types_by_their_names() -> None:
     assert _typed("year", S) == "int"
     assert by_name("soundex", (S,)) is None
     assert by_name("upper", (S, S)) is None
-    assert by_name("trim", (S, S)) is None
+    assert by_name("trim", (text("x"), S)) == Apply("StringTrim", (S, text("x")), "string")
 
 
 def _typed(name: str, *arguments: Expr) -> str:

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import TypeAlias
 
-from nabla.algebra.reference.evaluator import CannotEvaluate, Slot, compile_expression, parse_type, read_expression
+from nabla.algebra.expressions import Expr, Foreign, Ref
 from nabla.algebra.reference.evaluator.aggregates import AGGREGATES
-from nabla.algebra.types import (
-    BIGINT,
-    BOOLEAN,
-    DOUBLE,
-    FRACTIONAL,
-    INTEGRAL,
-    UNKNOWN,
-    SqlType,
-    bounded,
-)
-from nabla.frontends.datalog.terms import Apply, Operation, Term, Variable, sql_of
+from nabla.algebra.types import FRACTIONAL, INTEGRAL, bounded, parse_type
+from nabla.frontends.datalog.terms import Apply, Term, Variable, sql_of, walk
+from nabla.frontends.datalog.trees import tree_of
 
 TypeOf: TypeAlias = Callable[[Term, Mapping[str, str]], str]
 """The type of a term over variables whose types are given; it may aggregate. Raises UnknownType where there is none, and
@@ -73,53 +64,32 @@ def _question(sql: str, columns: Mapping[str, str]) -> tuple[str, tuple[tuple[st
 
 def plain_type_of(term: Term, columns: Mapping[str, str]) -> str:
     """The types of arithmetic, comparisons, literals, the usual functions and aggregates; the rest needs Spark."""
-    if isinstance(term, Variable):
-        return columns[term.name]
-    if isinstance(term, Apply) and term.function in _ARRAYS:
-        (argument,) = term.arguments
-        return f"array<{plain_type_of(argument, columns)}>"
-    try:
-        kind = _type(term, {name: parse_type(kind) for name, kind in columns.items()})
-    except CannotEvaluate as error:
-        raise UnknownType(str(error)) from None
-    if kind == UNKNOWN or kind.kind in ("array", "struct"):
+    values: dict[Term, Expr] = {Variable(name): Ref(name, kind) for name, kind in columns.items()}
+    for part in walk(term):
+        if isinstance(part, Apply) and part.function in AGGREGATES:
+            kinds = [plain_type_of(argument, columns) for argument in part.arguments]
+            values[part] = Ref(str(part), _aggregate_type(part.function, kinds))
+    tree = tree_of(term, values)
+    if not tree.type or any(isinstance(part, Foreign) for part in tree.walk()):
         raise UnknownType(f"the type of {term}")
-    return str(kind)
+    return tree.type
 
 
-def _type(term: Term, types: Mapping[str, SqlType]) -> SqlType:
-    """Calls of aggregate functions are variables of the types that they return."""
-    results: dict[str, SqlType] = {}
-
-    def around(part: Term) -> Term:
-        match part:
-            case Apply() if part.function in AGGREGATES:
-                result = Variable(f"?{len(results)}")
-                results[result.name] = _aggregate_type(part.function, [_type(a, types) for a in part.arguments])
-                return result
-            case Apply():
-                return replace(part, arguments=tuple(map(around, part.arguments)))
-            case Operation():
-                return replace(part, operands=tuple(map(around, part.operands)))
-        return part
-
-    text, known = sql_of(around(term)), {**types, **results}
-    expr = read_expression(text, {name: str(kind) for name, kind in known.items() if kind != UNKNOWN})
-    return compile_expression(expr, {name: Slot(name, kind) for name, kind in known.items()}).type
-
-
-def _aggregate_type(function: str, kinds: list[SqlType]) -> SqlType:
+def _aggregate_type(function: str, kinds: list[str]) -> str:
     if function in _COUNTS:
-        return BIGINT
+        return "bigint"
     if function in _FLAGS:
-        return BOOLEAN
-    first = kinds[0] if kinds else UNKNOWN
+        return "boolean"
+    first = kinds[0] if kinds else ""
     if function in _SAME or function in _BITS:
         return first
+    if function in _ARRAYS:
+        return f"array<{first}>"
+    kind = parse_type(first)
     if function == "sum":
-        if first.kind == "decimal":
-            return bounded(first.precision + 10, first.scale)
-        return BIGINT if first in INTEGRAL else DOUBLE if first in FRACTIONAL else UNKNOWN
-    if function in ("avg", "mean") and first.kind == "decimal":
-        return bounded(first.precision + 4, first.scale + 4)
-    return DOUBLE
+        if kind.kind == "decimal":
+            return str(bounded(kind.precision + 10, kind.scale))
+        return "bigint" if kind in INTEGRAL else "double" if kind in FRACTIONAL else ""
+    if function in ("avg", "mean") and kind.kind == "decimal":
+        return str(bounded(kind.precision + 4, kind.scale + 4))
+    return "double"
