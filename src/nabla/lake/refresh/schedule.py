@@ -1,4 +1,4 @@
-"""When a view follows its sources: with them, at the next refresh, only when asked, or within some time."""
+"""Schedules: a view follows its sources in the same commit, at the next refresh, only when asked, or within some time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400}
 _TIME = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+?)s?\s*")
 
 
-def check_upkeep(maintain: str) -> str:
+def check_schedule(maintain: str) -> str:
+    """Refuse a value of `maintain` that is neither one of the words nor a time."""
     if maintain not in WORDS and freshness(maintain) is None:
         raise NablaError(
             "NABLA_MAINTAIN",
@@ -23,7 +24,7 @@ def check_upkeep(maintain: str) -> str:
 
 
 def freshness(maintain: str) -> float | None:
-    """How many seconds a view may be behind; None where that is not a time."""
+    """How many seconds a view may be behind; None for a word."""
     match = _TIME.fullmatch(maintain.lower())
     unit = _SECONDS.get(match[2]) if match else None
     return float(match[1]) * unit if match and unit else None

@@ -14,7 +14,7 @@ from nabla.lake.context import LakeContext
 from nabla.lake.objects.names import columns_of
 from nabla.lake.objects.view import View, load_view
 from nabla.lake.refresh.create import ViewDefinition, create
-from nabla.lake.refresh.schedule import check_upkeep
+from nabla.lake.refresh.schedule import check_schedule
 from nabla.lake.reports import ViewReport
 from nabla.lake.write import nested_tables as nests
 from nabla.planner.self_maintenance import Auxiliary, SelfMaintenance, assess, detach
@@ -25,7 +25,7 @@ def create_view(
     context: LakeContext, name: str, query: str | DataFrame | Nested, rebuild: bool, maintain: str, detach: bool
 ) -> ViewReport:
     """Define a view, build it and commit it; with `rebuild`, in the place of one of the same name."""
-    check_upkeep(maintain)
+    check_schedule(maintain)
     state = context.log.state()
     names = context.names(state)
     existing = names.find(name)

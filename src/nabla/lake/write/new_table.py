@@ -1,4 +1,4 @@
-"""New tables: their files, and the entries that they get in the lake's log."""
+"""The files of a new table, and its entry in the lake's log."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ def new_table(
     """A table with its first rows, written and ready to be committed."""
     stored = types.to_stored(shape, safe(shape.names))
     path = context.log.new_path(name)
-    adds = _written(context, data, shape, stored, path, name, bool(definition.get("nested")))
+    adds = _write_rows(context, data, shape, stored, path, name, bool(definition.get("nested")))
     StoredTable.create(context.log.folder(path), stored.json(), adds)
     return Entry(name, "table", definition, {"data": Part(path, 0)}, {"rows": sum(f.rows for f in adds)})
 
 
-def _written(
+def _write_rows(
     context: LakeContext, data: intake.Data, shape: StructType, stored: StructType, path: str, name: str, nested: bool
 ) -> tuple[DataFile, ...]:
+    """The first files of a new table."""
     folder = context.log.folder(path)
     if data is None:
         return ()
