@@ -168,7 +168,7 @@ class Lake:
 
     def rules(self) -> dict[str, str]:
         """The texts of all rules, by name."""
-        return rules.texts(self._context)
+        return rules.rule_texts(self._context)
 
     def ask(self, question: str) -> DataFrame:
         """Answer a question about a predicate of the rules, `path(1, X)`, computing no more than it needs."""
@@ -176,7 +176,7 @@ class Lake:
 
     def delta_rules(self, name: str) -> str:
         """The incremental rules of a program: how its insertions and deletions follow from those of its tables."""
-        return rules.delta_rules(self._context, name)
+        return rules.show_delta_rules(self._context, name)
 
     def drop_rules(self, name: str) -> None:
         """Drop the views of rules, unless another view reads one of them."""

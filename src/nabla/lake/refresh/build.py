@@ -1,4 +1,4 @@
-"""Views computed whole: new ones, and what the lake remembers of each."""
+"""Building new views: their tables, and the record of refreshes that the lake keeps of a view."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from nabla.storage.uncommitted import in_thread
 
 
 def build(context: LakeContext, views: Mapping[str, View], state: LakeState) -> dict[str, tuple[Entry, ViewReport]]:
-    """A new view, or those that go together, over the lake as it is in `state`: tables, states and empty feeds, written
-    and ready to be committed."""
+    """Compute a new view, or those that are computed together, over the lake in a state, and write their tables: data, hidden
+    states and an empty feed, ready to be committed."""
     begun = time.perf_counter()
     now = context.now()
     view = next(iter(views.values()))

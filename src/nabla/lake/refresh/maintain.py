@@ -1,4 +1,4 @@
-"""What views become over a state of the lake: the planner's choice, Spark's answer, files. Commits nothing."""
+"""The walk of one refresh: facts, plan, run, apply. It ends with files and entries; somebody else commits them."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from nabla.engine.run import run
 from nabla.engine.spark.frames import Sessions, Workspaces
 from nabla.engine.spark.metrics import JobGroup
 from nabla.lake.context import LakeContext
+from nabla.lake.objects.graph import Unit
 from nabla.lake.objects.sources import current_source
 from nabla.lake.objects.view import View, load_view, task_of
 from nabla.lake.refresh.facts import RefreshInputs, clock_record, moments_of, state_snapshots, view_record
@@ -29,21 +30,22 @@ from nabla.storage.catalog import Entry, LakeState, Part
 
 
 @dataclass(frozen=True)
-class Moved:
-    """Views that go together, as they would be: `entries` is empty where nothing is to be done."""
+class Maintained:
+    """Views that were computed together: a report of each, and their new entries unless the refresh was skipped."""
 
     reports: Mapping[str, ViewReport]
     entries: Mapping[str, Entry] = field(default_factory=dict)
 
     @property
     def info(self) -> dict[str, Mapping[str, Any]]:
-        """What the lake's history says of them."""
-        said = ("mode", "reason", "inserted", "deleted", "seconds", "version", "sources")
-        return {name: {word: getattr(self.reports[name], word) for word in said} for name in self.entries}
+        """The part of the reports that the lake's history keeps."""
+        kept = ("mode", "reason", "inserted", "deleted", "seconds", "version", "sources")
+        return {name: {field: getattr(self.reports[name], field) for field in kept} for name in self.entries}
 
 
 class Maintenance:
-    """Use it as a context: what it registers with Spark goes with it. Several threads may use one."""
+    """Refreshes views at one moment. Use it as a context: names that it registers with Spark are dropped when it ends.
+    Several threads may use one."""
 
     def __init__(self, context: LakeContext) -> None:
         self.context = context
@@ -57,11 +59,11 @@ class Maintenance:
 
     @cached_property
     def now(self) -> Instant:
-        """One moment for all views."""
+        """The present moment, the same for all views."""
         return self.context.now()
 
-    def bring(self, names: tuple[str, ...], state: LakeState, sources: Mapping[str, Source], mode: Mode) -> Moved:
-        """A view, or those that go together, brought to the versions of its sources."""
+    def maintain(self, names: Unit, state: LakeState, sources: Mapping[str, Source], mode: Mode) -> Maintained:
+        """Bring a view, or those that are computed together, to the new versions of its sources."""
         begun = time.perf_counter()
         entries = {name: state.entries[name] for name in names}
         views = {name: load_view(name, entry.definition) for name, entry in entries.items()}
@@ -72,7 +74,7 @@ class Maintenance:
         if plan.mode == "skip":
             seconds = time.perf_counter() - begun
             nothing = Applied(0, 0, 0)
-            return Moved({n: _report(replace(plan, view=n), e, nothing, seconds, "") for n, e in entries.items()})
+            return Maintained({n: _report(replace(plan, view=n), e, nothing, seconds, "") for n, e in entries.items()})
         group = JobGroup(lambda: self.context.spark.session, f"nabla-{uuid.uuid4().hex[:8]}", f"refresh of {name}")
         try:
             computed = self._run(views, plan, inputs, state, group)
@@ -81,14 +83,14 @@ class Maintenance:
         except PySparkException as error:
             raise self.context.translate(error, f'refresh of view "{name}"') from None
         seconds, versions = time.perf_counter() - begun, {s: source.new for s, source in sources.items()}
-        reports, moved = {}, {}
+        reports, changed = {}, {}
         for n in names:
             report = _report(replace(plan, view=n), entries[n], applied[n], seconds, group.name)
             report = replace(report, looked_at=computed[n].looked_at, rounds=computed[n].rounds, jobs=group.jobs)
             reports[n] = _with_sources(report, versions, applied[n])
-            moved[n] = self._entry(views[n], plan, entries[n], applied[n], reports[n], inputs)
+            changed[n] = self._new_entry(views[n], plan, entries[n], applied[n], reports[n], inputs)
         faults.point("refresh.written")
-        return Moved(reports, moved)
+        return Maintained(reports, changed)
 
     def _inputs(self, view: View, entry: Entry, sources: Mapping[str, Source]) -> RefreshInputs:
         moments = moments_of(view, entry, lambda _: self.now)
@@ -102,6 +104,7 @@ class Maintenance:
         state: LakeState,
         group: JobGroup,
     ) -> dict[str, Computed]:
+        """Run the plan of a view, or of those that are computed together."""
         view, spark, before = inputs.view, self.context.spark, group.before
         spark.teach(view.functions)
         sessions = Sessions(before(self.workspace), before(spark.shared), before(spark.separate))
@@ -111,12 +114,13 @@ class Maintenance:
         return run(task_of(views), queries, only_spark=self.context.only_spark_rounds)
 
     def _tables(self, view: View, entry: Entry) -> ViewTables:
+        """The tables of a view that the result of a plan is applied to."""
         log = self.context.log
         states = {s.table: log.snapshot(entry.parts[s.table]) for s in view.staged.stages if s.table in entry.parts}
         data, feed = log.snapshot(entry.parts["data"]), log.folder(entry.parts["feed"])
         return ViewTables(view.name, data, feed, states, self.workspace)
 
-    def _entry(
+    def _new_entry(
         self,
         view: View,
         plan: Plan,
@@ -128,14 +132,15 @@ class Maintenance:
         cold = self.context.note_refresh(view.name, plan.mode)
         facts = view_record(entry.facts, report, applied.rows, inputs.sources, cold)
         return replace(
-            entry, parts=_advanced(entry, applied, report), facts=facts | clock_record(view, inputs.moments.after)
+            entry, parts=_advance_parts(entry, applied, report), facts=facts | clock_record(view, inputs.moments.after)
         )
 
 
-def _advanced(entry: Entry, applied: Applied, report: ViewReport) -> dict[str, Part]:
-    said = {"sources": report.sources, "mode": report.mode, "reason": report.reason}
+def _advance_parts(entry: Entry, applied: Applied, report: ViewReport) -> dict[str, Part]:
+    """The tables of a view, one version later where they got or lost files, with the commits that make these versions."""
+    metadata = {"sources": report.sources, "mode": report.mode, "reason": report.reason}
     return {
-        name: part.advanced(applied.adds.get(name, ()), applied.removes.get(name, ()), said)
+        name: part.advanced(applied.adds.get(name, ()), applied.removes.get(name, ()), metadata)
         if applied.adds.get(name) or applied.removes.get(name)
         else part.settled
         for name, part in entry.parts.items()

@@ -102,7 +102,7 @@ def _refuse_circles(state: LakeState, rules: StoredRules) -> None:
 
 def drop_rules(context: LakeContext, name: str) -> None:
     state = context.log.state()
-    own = set(find(context, name, state).program.stored)
+    own = set(find_rules(context, name, state).program.stored)
     _refuse_use(state, name, own, besides=own)
     with Commit(context, state) as commit:
         commit.drop(own)
@@ -183,12 +183,12 @@ def programs(state: LakeState) -> dict[str, StoredRules]:
     return found
 
 
-def texts(context: LakeContext) -> dict[str, str]:
+def rule_texts(context: LakeContext) -> dict[str, str]:
     """The texts of all rules, by name."""
     return {name: known.program.text for name, known in programs(context.log.state()).items()}
 
 
-def find(context: LakeContext, name: str, state: LakeState) -> StoredRules:
+def find_rules(context: LakeContext, name: str, state: LakeState) -> StoredRules:
     known = programs(state)
     if name not in known:
         there = f"There are {', '.join(known)}." if known else "Create them first."
@@ -198,9 +198,9 @@ def find(context: LakeContext, name: str, state: LakeState) -> StoredRules:
     return known[name]
 
 
-def delta_rules(context: LakeContext, name: str) -> str:
+def show_delta_rules(context: LakeContext, name: str) -> str:
     """The incremental rules of a program, as Manthey derives them, for people."""
-    return show(find(context, name, context.log.state()).program)
+    return show(find_rules(context, name, context.log.state()).program)
 
 
 def _units(program: Program) -> Iterator[tuple[str, ...]]:

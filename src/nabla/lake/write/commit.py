@@ -122,7 +122,7 @@ class Commit:
         self, names: Unit, sources: Mapping[str, Source], mode: Mode = "incremental"
     ) -> Mapping[str, ViewReport]:
         """Bring views that are computed together to the versions of their sources, as this commit leaves these."""
-        done = self._maintenance.bring(names, self.state, sources, mode)
+        done = self._maintenance.maintain(names, self.state, sources, mode)
         self.put(done.entries, done.info)
         return done.reports
 

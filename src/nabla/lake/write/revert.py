@@ -37,7 +37,7 @@ def revert(context: LakeContext, version: int) -> RevertReport:
 
 def _attempt(context: LakeContext, version: int) -> RevertReport:
     then, now = context.log.state(version), context.log.state()
-    way_back = _Return(context, now, then)
+    way_back = _WayBack(context, now, then)
     reports = {}
     with Commit(context, now) as commit:
         for name in way_back.names:
@@ -52,7 +52,7 @@ def _attempt(context: LakeContext, version: int) -> RevertReport:
 
 
 @dataclass(frozen=True)
-class _Return:
+class _WayBack:
     """The way from the state `now` back to the state `then`. Objects that were made or built again since then stay."""
 
     context: LakeContext
@@ -83,19 +83,19 @@ class _Return:
         source = make_source(self.context.log, name, self.now, old.parts["data"].version, new.parts["data"].version)
         large = not is_derived(old) and source.changed_rows > changes.RECORDED_ROWS
         change = None if large else bags.negated(source.change_rows())
-        parts = {n: self._restored(p, new.parts[n]) for n, p in old.parts.items() if n != "feed"}
+        parts = {n: self._restore(p, new.parts[n]) for n, p in old.parts.items() if n != "feed"}
         facts = {**new.facts, **{fact: old.facts[fact] for fact in ("rows", "clock") if fact in old.facts}}
         if is_derived(old):
             assert change is not None
-            parts["feed"] = self._published(new.parts["feed"], change, parts["data"].version)
-            facts["sources"] = {s: self._reflected(s, v) for s, v in old.facts["sources"].items()}
+            parts["feed"] = self._publish(new.parts["feed"], change, parts["data"].version)
+            facts["sources"] = {s: self._reflected_version(s, v) for s, v in old.facts["sources"].items()}
         elif change is not None:
             recorded = changes.record(source.table.folder, change)
-            parts["data"] = _saying(parts["data"], {changes.KEY: [file.to_json() for file in recorded]})
+            parts["data"] = _with_metadata(parts["data"], {changes.KEY: [file.to_json() for file in recorded]})
         counts = [None, None] if change is None else [bags.total(rows) for rows in bags.split(change)]
         return replace(new, parts=parts, facts=facts), Reverted(name, parts["data"].version, counts[1], counts[0])
 
-    def _restored(self, old: Part, new: Part) -> Part:
+    def _restore(self, old: Part, new: Part) -> Part:
         if old.version == new.version:
             return new
         before, after = self.context.log.snapshot(old), self.context.log.snapshot(new)
@@ -103,18 +103,18 @@ class _Return:
         adds = [file for file in before.files if file.path not in there]
         return new.advanced(adds, [file for file in after.files if file.path not in wanted])
 
-    def _published(self, feed: Part, change: pa.Table, version: int) -> Part:
+    def _publish(self, feed: Part, change: pa.Table, version: int) -> Part:
         if not change.num_rows:
             return feed
         rows = feed_rows(change, version, datetime.datetime.now(datetime.UTC))
         return feed.advanced(files.write(self.context.log.folder(feed), rows))
 
-    def _reflected(self, source: str, version: int) -> int:
+    def _reflected_version(self, source: str, version: int) -> int:
         """A view that was up to date is so again; one that lagged behind does so again."""
         old, new = self.then.entries[source].parts["data"], self.now.entries[source].parts["data"]
         back = version == old.version and source in self.names and new.version != old.version
         return new.version + 1 if back else version
 
 
-def _saying(part: Part, metadata: Mapping[str, Any]) -> Part:
+def _with_metadata(part: Part, metadata: Mapping[str, Any]) -> Part:
     return replace(part, pending=replace(part.pending, metadata=metadata)) if part.pending else part
