@@ -80,7 +80,7 @@ def declared_constraints(table: str, keys: Sequence[str], foreign_keys: Mapping[
 
 
 def check_constraints(context: LakeContext, names: Sequence[str]) -> CheckReport:
-    """Every constraint, or the given ones, recompute_recursive from scratch on the lake as it is."""
+    """Evaluate every constraint, or the given ones, from scratch on the lake as it is."""
     state = context.log.state()
     wanted = [context.names(state).entry(n, "constraint") for n in names] or [
         e for e in state.entries.values() if e.kind == "constraint"

@@ -31,6 +31,11 @@ def columns_of(entry: Entry) -> tuple[str, ...]:
     return tuple(types.from_json(entry.definition["schema"]).names)
 
 
+def is_nested(entry: Entry) -> bool:
+    """Whether an object is a nested table, whose rows are in partitioned normal form."""
+    return bool(entry.definition.get("nested"))
+
+
 @dataclass(frozen=True)
 class Names:
     """The names of one state of a lake: finds objects by name, whatever its case, and checks new names and definitions."""

@@ -53,7 +53,7 @@ def refresh_views(
 
 
 class Refresh:
-    """One call of lake.refresh: the sources are pinned to their versions at its start, and registered with Spark once."""
+    """One call of `lake.refresh`: all views see their sources at the same versions, which are registered with Spark once."""
 
     def __init__(self, context: LakeContext, mode: Mode) -> None:
         self.context = context
@@ -127,7 +127,7 @@ class Refresh:
         return [replace(report, seconds=seconds) for report in reports.values()]
 
     def _hold(self, job: Job, state: LakeState, reason: str, violated: Violated | None = None) -> list[ViewReport]:
-        """Views that stay at their last good version, and with them what reads them."""
+        """Report that the views of a job stay at their last good version, and remember it for the views that read them."""
         names = [name for unit in job for name in unit]
         self.held |= set(names)
         found = violated.violations if violated else ()

@@ -149,7 +149,7 @@ def ask(context: LakeContext, question: str) -> DataFrame:
 
 
 def _answer(program: Program, question: str, queries: Queries, schema: StructType) -> ComputedRows:
-    """On the driver if it is small and plain, else on Spark."""
+    """Answer a question on the driver if the tables are small and plain, else on Spark."""
     if suits(queries):
         with suppress(Unsuited):
             driver = DriverRounds(queries)
@@ -228,7 +228,7 @@ def _columns(context: LakeContext, entry: Entry) -> list[tuple[str, str]]:
 
 
 def _type_of(context: LakeContext, sql: str, columns: Mapping[str, str]) -> str:
-    """The type that Spark gives an expression. What follows from facts changes with the facts alone."""
+    """The type that Spark gives an expression of a rule, which has to depend on its facts alone: no rand(), no clock."""
     row = ", ".join(f"CAST(NULL AS {kind}) AS {quote(name)}" for name, kind in columns.items())
     try:
         frame = context.spark.session.sql(f"SELECT {sql} AS value FROM (SELECT {row or '1 AS one'})")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructType
@@ -13,12 +11,10 @@ from nabla.engine.driver.row_search import RowSearch
 from nabla.errors import NablaError
 from nabla.frontends.nested import model
 from nabla.frontends.nested.schema import Schema
+from nabla.lake.write.table_change import TableChange
 from nabla.storage import bags, files, locations, reading
 from nabla.storage.bags import N
 from nabla.storage.equality import same
-
-if TYPE_CHECKING:
-    from nabla.lake.write.table_change import TableChange
 
 _ONE = pa.scalar(1, pa.int64())
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,18 +27,13 @@ from nabla.frontends.nested.plans import to_plan
 from nabla.frontends.nested.schema import Schema, atoms_only, is_prime
 from nabla.frontends.nested.updates import CHANGE, change, updated_plan
 from nabla.lake.context import LakeContext
+from nabla.lake.objects.names import is_nested
 from nabla.lake.objects.view import View, load_view
 from nabla.lake.write.nested_checks import check_written, near, stored_key
+from nabla.lake.write.table_change import TableChange
 from nabla.storage import bags, files
 from nabla.storage.bags import N
 from nabla.storage.catalog import Entry, LakeState
-
-if TYPE_CHECKING:
-    from nabla.lake.write.table_change import TableChange
-
-
-def is_nested(entry: Entry) -> bool:
-    return bool(entry.definition.get("nested"))
 
 
 def shape_of(entry: Entry) -> StructType:
@@ -75,7 +70,8 @@ def canonical_rows(data: intake.Data, visible: StructType, table: str) -> pa.Tab
 
 
 def read(data: intake.Data, visible: StructType, table: str) -> model.Relation:
-    """Names are checked in the rows as given, which Arrow would not do inside of structs; keys in what Arrow makes of them."""
+    """Rows as a nested relation. Names are checked in the rows as given, since Arrow would not check them inside of structs;
+    keys are checked after Arrow has given the values their types."""
     schema = Schema.of(visible)
     if isinstance(data, DataFrame):
         data = data.toArrow()
@@ -113,7 +109,7 @@ def canonical(data: intake.Data, visible: StructType, table: str) -> intake.Data
 
 
 def canonical_frame(frame: DataFrame) -> DataFrame:
-    """Sorted by expressions at every level."""
+    """Rows of Spark in canonical order: expressions sort the subrelations at every level."""
     schema = Schema.of(frame.schema)
     columns = [
         F.expr(expressions.canonical(Ref(name, schema[name].array), schema[name]).sql).alias(name)

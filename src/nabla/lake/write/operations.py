@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from nabla.algebra.expressions import quote
-from nabla.engine import types
+from nabla.engine import intake, types
 from nabla.engine.sources import snapshot_frame
 from nabla.engine.spark.frames import Workspace
 from nabla.frontends.nested.equations import Sign
@@ -30,6 +30,13 @@ def insert_frame(change: TableChange, frame: DataFrame, folder: str) -> None:
     if change.nested:
         check_written(folder, change.visible, change.name)
     change.written.append(folder)
+
+
+def read_rows(change: TableChange, data: intake.Data) -> pa.Table:
+    """Rows that users hand over, in Arrow; those of a nested table in PNF and in canonical order."""
+    if change.nested:
+        return nests.canonical_rows(data, change.visible, change.name)
+    return intake.arrow_rows(data, change.visible, change.name)
 
 
 def delete_rows(change: TableChange, rows: pa.Table) -> None:

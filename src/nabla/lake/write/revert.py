@@ -110,7 +110,8 @@ class _WayBack:
         return feed.advanced(files.write(self.context.log.folder(feed), rows))
 
     def _reflected_version(self, source: str, version: int) -> int:
-        """A view that was up to date is so again; one that lagged behind does so again."""
+        """The version of a source that a reverted view reflects: a view that was up to date is so again, and one that lagged
+        behind lags again."""
         old, new = self.then.entries[source].parts["data"], self.now.entries[source].parts["data"]
         back = version == old.version and source in self.names and new.version != old.version
         return new.version + 1 if back else version

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
-from nabla.engine import intake, types
+from nabla.engine import types
 from nabla.engine.apply import Replacement
 from nabla.errors import NablaError
-from nabla.lake.write import nested_tables as nests
+from nabla.lake.objects.names import is_nested
 from nabla.storage import bags, files
 from nabla.storage.bags import N
 from nabla.storage.catalog import Entry
@@ -44,13 +44,7 @@ class TableChange:
 
     @property
     def nested(self) -> bool:
-        return nests.is_nested(self.entry)
-
-    def rows(self, data: intake.Data) -> pa.Table:
-        """Rows that users hand over, in Arrow; those of a nested table in PNF and in canonical order."""
-        if self.nested:
-            return nests.canonical_rows(data, self.visible, self.name)
-        return intake.arrow_rows(data, self.visible, self.name)
+        return is_nested(self.entry)
 
     def add(self, rows: pa.Table, sign: int) -> None:
         """Insert (sign 1) or delete (sign -1) rows."""

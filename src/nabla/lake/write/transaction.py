@@ -18,7 +18,15 @@ from nabla.lake.objects.names import columns_of
 from nabla.lake.objects.sources import count_keys, current_version
 from nabla.lake.write import nested_tables as nests
 from nabla.lake.write.commit import Commit, retry
-from nabla.lake.write.operations import delete_rows, delete_where, insert_frame, merge_frame, merge_rows, update_where
+from nabla.lake.write.operations import (
+    delete_rows,
+    delete_where,
+    insert_frame,
+    merge_frame,
+    merge_rows,
+    read_rows,
+    update_where,
+)
 from nabla.lake.write.table_change import TableChange
 from nabla.lake.write.table_changes import TableChanges
 from nabla.lake.write.write_change import write_change
@@ -62,7 +70,7 @@ class Transaction:
             frame = nests.canonical_frame(frame) if change.nested else frame
             self._do(table, lambda c: insert_frame(c, frame, self._changes.new_staging()))
         else:
-            arrow = change.rows(rows)
+            arrow = read_rows(change, rows)
             self._do(table, lambda c: c.add(arrow, 1))
 
     def delete(self, table: str, where: str | None = None, rows: intake.Data = None) -> None:
@@ -76,7 +84,7 @@ class Transaction:
                 remedy="Pass where= or rows=.",
             )
         if rows is not None:
-            arrow = change.rows(rows)
+            arrow = read_rows(change, rows)
             self._do(table, lambda c: delete_rows(c, arrow))
         else:
             assert where is not None
