@@ -1,4 +1,4 @@
-"""Building new views: their tables, and the record of refreshes that the lake keeps of a view."""
+"""Building new views: the plan that computes a view whole, and the tables that its rows are written to."""
 
 from __future__ import annotations
 
