@@ -1,10 +1,10 @@
 # make demo: see it work.  make test: see that it is right, make test-cluster: on a cluster too.  make bench: measure it.
-# make check: lint, types, layers.  make docs: the pages that are made from the code.
+# make check: lint, types, layers.  make docs, make fixtures: the pages and the golden files that are made from the code.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help setup java demo test test-cluster check format bench docs clean
+.PHONY: help setup java demo test test-cluster check format bench fixtures docs clean
 
 help:
 	@sed -n '1,2s/^# //p' Makefile
@@ -58,6 +58,9 @@ bench: setup $(VENV)/.bench
 	$(BIN)/nabla bench tpch --modes strict --kind mixed,parties --rounds 2 --verify
 	$(BIN)/nabla bench rules
 	$(BIN)/nabla bench constraints
+
+fixtures: setup
+	$(BIN)/python -m nabla.dev.fixtures tests/fixtures/delta
 
 docs: setup $(VENV)/.bench
 	$(BIN)/python -m nabla.explain.operators_page > docs/operators.md

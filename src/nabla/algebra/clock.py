@@ -36,6 +36,11 @@ def functions(expr: Expr) -> frozenset[str]:
     return frozenset(part.function for part in expr.walk() if isinstance(part, Clock))
 
 
+def readable(sql: str) -> str:
+    """SQL for people: functions of the clock are called, and their values before are columns with telling names."""
+    return _TOKEN.sub(lambda m: (f"`{m['function']} before`" if m["before"] else m["function"]) or m[0], sql)
+
+
 def timed(conjuncts: Iterable[Expr]) -> tuple[Expr, ...]:
     """The conjuncts that read the clock."""
     return tuple(c for c in conjuncts if functions(c))

@@ -1,4 +1,4 @@
-"""What a project brings into its lake from outside: files named in its specification, and queries that read them."""
+"""Tables that a project loads into its lake from outside: files named in its specification, and queries that read files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FORMATS = {".csv": "csv", ".json": "json", ".jsonl": "json", ".parquet": "parque
 
 @dataclass(frozen=True)
 class Loaded:
-    """How a table came to equal a query: `load` the first time, `reload` when it differed, `skip` when it did not."""
+    """The way in which a table was made equal to a query: `load` the first time, `reload` when it differed, else `skip`."""
 
     mode: str
     inserted: int

@@ -1,4 +1,4 @@
-"""Which lake a command means: `--lake`, else the one of the project or the lake that the current folder is in."""
+"""The lake of a command: `--lake`, else the one of the project or the lake that the current folder is in."""
 
 from __future__ import annotations
 

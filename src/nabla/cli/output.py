@@ -1,4 +1,4 @@
-"""What the commands print: tables for people, JSON for programs, errors on the error stream."""
+"""The output of commands: tables for people, JSON for programs, errors on the error stream."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MODE_STYLES = {"skip": "dim", "incremental": "green", "full": "yellow", "reload"
 
 
 def out() -> Console:
-    """Standard output, as wide as it takes where nobody watches: programs do not want lines broken."""
+    """Standard output. Lines are broken for a terminal only: a program that reads them wants them whole."""
     return Console(highlight=False, width=_width(sys.stdout))
 
 
@@ -42,7 +42,7 @@ def _width(stream: TextIO) -> int | None:
 
 @contextmanager
 def working(what: str, quiet: bool = False) -> Iterator[Callable[[str], None]]:
-    """A spinner on the error stream while work goes on; the value says what is being done now."""
+    """A spinner on the error stream while work goes on; the value is a function that changes its text."""
     console = err()
     if quiet or not console.is_terminal:
         yield lambda _: None
@@ -52,7 +52,7 @@ def working(what: str, quiet: bool = False) -> Iterator[Callable[[str], None]]:
 
 
 def reporting(command: Callable[P, R]) -> Callable[P, R]:
-    """Turns what goes wrong in a command into a message and exit code 1; `--debug` shows where it went wrong."""
+    """Turns an error of a command into a message and exit code 1; with `--debug` the error is raised."""
 
     @functools.wraps(command)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -113,7 +113,8 @@ def print_json(value: object) -> None:
 
 
 def jsonable(value: Any) -> Any:
-    """Dataclasses as objects, unless they say how; decimals and times as text: exact, and readable by every JSON library."""
+    """A value for JSON. Dataclasses become objects, by their `to_dict` if they have one. Decimals and times become texts, which
+    are exact and readable by every JSON library."""
     if hasattr(value, "to_dict"):
         return jsonable(value.to_dict())
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

@@ -35,7 +35,7 @@ MEANING = (
     "spark.sql.timestampType",
 )
 
-# What makes a query one that Spark can run and Nabla cannot keep as a view.
+# Error codes of queries that Spark can run but Nabla cannot keep as views.
 OUTSIDE = ("NABLA_FOREIGN_SOURCE", "NABLA_UNKNOWN_TABLE", "NABLA_UNSUPPORTED_OPERATOR")
 
 
@@ -53,7 +53,7 @@ class Built:
 
 @dataclass(frozen=True)
 class Run:
-    """What a run did."""
+    """The outcome of `nabla run`."""
 
     project: str
     lake: Path
@@ -240,7 +240,7 @@ class _Builder:
                 )
 
     def _stuck(self, waiting: Sequence[Element], errors: Mapping[str, Exception]) -> NablaError:
-        """What to say when every dataset that is left misses another: one that nobody defines, or each other."""
+        """The error where every dataset that is left misses another one: nobody defines it, or they miss each other."""
         missing = [name for element in waiting for name in element.views]
         names = re.compile("|".join(rf"\b{re.escape(name)}\b" for name in missing), re.IGNORECASE)
         for element in waiting:

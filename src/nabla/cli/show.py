@@ -1,4 +1,4 @@
-"""How the commands' results look in a terminal."""
+"""Results of commands, printed in a terminal."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from inspect import cleandoc
 from typing import Any
 
+from nabla.algebra.clock import CLOCK, reads_clock
 from nabla.algebra.expressions import Column
 from nabla.algebra.names import is_inner, is_touched, read_name
 from nabla.algebra.nodes import At, Node, Scan
@@ -48,7 +49,8 @@ class Subject:
 
 @dataclass(frozen=True)
 class Explanation:
-    """`steps` are those of the next refresh, `maintenance` those of an incremental one, whether or not it is next."""
+    """`steps` are those of the next refresh, `maintenance` those of an incremental one, whether or not it is next: after a
+    change of everything in `may_change`."""
 
     view: str
     version: int
@@ -68,6 +70,7 @@ class Explanation:
     estimates: dict[str, Estimate]
     steps: tuple[StepNote, ...]
     maintenance: tuple[StepNote, ...]
+    may_change: tuple[str, ...]
     forms: tuple[Form, ...]
     last: str
 
@@ -130,17 +133,23 @@ def explain(subject: Subject) -> Explanation:
         estimates=dict(subject.costs),
         steps=steps,
         maintenance=kept,
+        may_change=(*subject.sources, *["the clock"] * _reads_clock(subject)),
         forms=_forms(kept, subject),
         last=subject.last,
     )
 
 
 def _maintenance(subject: Subject) -> tuple[StepNote, ...]:
-    """The steps of a refresh after which every source changed, where there are rules for it."""
+    """The steps of a refresh after every source has changed, and the clock has moved if the view reads it."""
     if subject.obstacles:
         return ()
-    steps = maintenance_steps(subject.staged, frozenset(subject.sources))
+    moved = frozenset(subject.sources) | ({CLOCK} if _reads_clock(subject) else set())
+    steps = maintenance_steps(subject.staged, moved)
     return _step_notes(subject.plan.view, subject.staged, steps)
+
+
+def _reads_clock(subject: Subject) -> bool:
+    return any(map(reads_clock, subject.view.walk()))
 
 
 def _forms(steps: tuple[StepNote, ...], subject: Subject) -> tuple[Form, ...]:

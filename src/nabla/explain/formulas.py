@@ -79,7 +79,7 @@ class Formulas:
                 return w.write(log.input)
             case Filter() if any(is_deleted(name) for c in node.conjuncts for name in c.columns):
                 lost = sorted({w.name(n) for c in node.conjuncts for n in c.columns if is_deleted(n)})
-                return w.make("σ", tuple(f"{name} was the extreme" for name in lost), w.write(node.input))
+                return w.make("σ", (" or ".join(f"{name} was the extreme" for name in lost),), w.write(node.input))
             case Generate() if node.output == (COPY,):
                 return w.write(node.input)
             case Project():

@@ -1,4 +1,4 @@
-"""Where the boxes of a drawing stand: a layered tree, tables in the bottom row, every parent above the middle of its
+"""Places the boxes of a drawing: a tree in layers, with tables in the bottom row and every parent above the middle of its
 children."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ GAP_Y = 40.0
 
 @dataclass(frozen=True)
 class Box:
-    """What is drawn for a node; `beside` is the width of what hangs at its right."""
+    """The box of a node; `beside` is the width of the drawing of its state, at its right."""
 
     width: float
     height: float
@@ -35,7 +35,7 @@ class Layout:
 
 
 def layers(children: Mapping[int, Sequence[int]]) -> dict[int, int]:
-    """How high above the bottom row each node stands."""
+    """The layer of each node, counted from the bottom row."""
     found: dict[int, int] = {}
 
     def visit(node: int) -> int:
@@ -52,7 +52,7 @@ def arrange(root: int, children: Mapping[int, Sequence[int]], boxes: Mapping[int
     xs: dict[int, float] = {}
 
     def visit(node: int, left: float) -> float:
-        """Places the node and what is below it from `left` on; returns where the next one may start."""
+        """Places the node and everything below it from `left` on; returns where the next node may start."""
         box, below = boxes[node], children[node]
         start = left
         for child in below:

@@ -1,4 +1,4 @@
-"""What an explanation is made of: plain records about nodes, stages, tables and steps."""
+"""The parts of an explanation: plain records about operators, stages, tables and steps."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Role = Literal["change", "recompute", "lookup", "rest"]
-"""What the next refresh does at a node: the change passes through it, its rows are computed again (all of them, or those
-of the groups that the change touches), rows of it are looked up, or nothing."""
+"""The part of an operator in the next refresh: the change passes through it, its rows are computed again (all of them, or
+those of the groups that the change touches), rows of it are looked up, or it rests."""
 
 
 @dataclass(frozen=True)
 class Stored:
-    """What the lake's logs know of a stored relation. `reflects` is the version that the view contains, `now` the current
+    """A stored relation, as the lake's logs know it. `reflects` is the version that the view contains, `now` the current
     one; the state of a stage has no history."""
 
     name: str
@@ -70,7 +70,7 @@ class StageNote:
 
 @dataclass(frozen=True)
 class ReadNote:
-    """A source of the view. `states` says what of it the next refresh reads: its change, its rows before or after."""
+    """A source of the view. `states` are those that the next refresh reads: its change, its rows before, its rows after."""
 
     stored: Stored
     columns: tuple[str, ...]
@@ -93,7 +93,8 @@ class StepNote:
 
 @dataclass(frozen=True)
 class Form:
-    """The maintenance expressions in one notation: what its signs mean, captions and lines; `sql` where the steps have none."""
+    """The maintenance expressions in one notation. `signs` explains the notation, `blocks` are captions with their lines;
+    `sql` is set where the steps have no SQL in this form."""
 
     title: str
     signs: str

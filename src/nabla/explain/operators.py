@@ -33,7 +33,7 @@ Size = tuple[int | None, bool]
 
 
 def stages_by_node(root: Node, staged: Staged) -> Memo[Node, Stage]:
-    """Which operator became which stage. Both are listed from the innermost outwards."""
+    """The stage that each grouping operator became. Operators and stages are both listed from the innermost outwards."""
     found: Memo[Node, Stage] = Memo()
     waiting = iter(staged.operators)
 
@@ -96,7 +96,7 @@ class _Noter:
 
     def _size(self, node: Node, stage: Stage | None) -> Size:
         if stage is not None and stage.state_table in self.stored:
-            return self.stored[stage.state_table].rows, False  # a log may hold a group twice
+            return self.stored[stage.state_table].rows, False  # not exact: the log of a state may hold a group twice
         if isinstance(node, Scan):
             known = self.stored.get(node.table)
             return (known.rows, True) if known else (None, False)

@@ -80,7 +80,7 @@ def _aggregates() -> str:
 
 
 def _function(name: str) -> list[tuple[str, ...]]:
-    """How a function is kept for each kind of argument; kinds with the same answer share a row."""
+    """The rows of the table for one function: kinds of arguments with the same answer share a row."""
     kinds: dict[tuple[str, str], list[str]] = {}
     for kind, types in _TYPES.items():
         for type_ in types:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from sqlglot.dialects import Spark
 from sqlglot.tokens import TokenType
 
+from nabla.algebra.clock import readable
 from nabla.algebra.expressions import quote
 from nabla.algebra.names import ColumnName, Mark, read_name
 from nabla.algebra.nodes import Aggregate, Generate, Join, Node, Opaque, Scan, TopK, UnionAll, Window
@@ -44,7 +45,7 @@ def sql_text(node: Node, relation: Callable[[Scan], str]) -> str:
         return node.sql.strip()
     raw = to_sql(node, lambda scan: quote(relation(scan)), broadcast_side, lambda n: _STEMS.get(type(n), ""))
     names = _names(quoted_names(raw))
-    return lay_out(in_words(raw, lambda name: _written(names.get(name, name))))
+    return lay_out(readable(in_words(raw, lambda name: _written(names.get(name, name)))))
 
 
 # A string literal, or a quoted name: literals are matched so that a backtick inside them is not taken for a name.

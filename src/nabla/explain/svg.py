@@ -58,7 +58,7 @@ class Line:
 
     @property
     def width(self) -> float:
-        """A guess that is rather too wide: what font the reader has is not known."""
+        """A guess, rather too wide than too narrow: the reader's font is not known."""
         if self.mono:
             return len(self.text) * self.size * 0.61
         return sum(0.72 if c.isupper() else 0.57 for c in self.text) * self.size * (1.08 if self.bold else 1.0)
@@ -93,7 +93,7 @@ def svg(e: Explanation) -> str:
     parts = []
     for parent, below in children.items():
         for i, child in enumerate(below):
-            # What a group computed again hands on is a change, as long as not everything is computed again.
+            # A group that is computed again gives a change to its parent, unless the whole view is computed again.
             role = "change" if e.mode == "incremental" and cards[child].role == "recompute" else cards[child].role
             arrival = layout.places[parent].x + boxes[parent].width / 2 * ((i + 0.5) / len(below) - 0.5)
             end = Anchor(arrival, layout.places[parent].y + boxes[parent].height)

@@ -17,7 +17,7 @@ PAIR_SIGNS = "∇R: rows deleted from R;  ΔR: rows inserted;  R₀: R before;  
 
 
 def size(count: int) -> str:
-    """Bytes as people say them."""
+    """A number of bytes in the unit that people would use."""
     amount = float(count)
     for unit in ("bytes", "KB", "MB", "GB"):
         if amount < 1000 or unit == "GB":
@@ -84,7 +84,7 @@ def _heading(e: Explanation) -> str:
     if e.maintenance and e.steps == e.maintenance:
         return f"view {e.view}: what the next refresh computes"
     if e.maintenance:
-        return f"view {e.view}: what an incremental refresh computes when {listed([r.stored.name for r in e.reads])} changed"
+        return f"view {e.view}: what an incremental refresh computes when {listed(e.may_change)} changed"
     return f"view {e.view} cannot be maintained incrementally: {' '.join(e.obstacles)}"
 
 

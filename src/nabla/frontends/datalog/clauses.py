@@ -1,4 +1,4 @@
-"""Rules in normal form: what everything after the front end works on.
+"""Rules in normal form: everything after the front end works on these.
 
 Arguments of atoms are variables, wildcards and constants. An equality that gives a variable its value is a `Define`. An
 aggregate in a body is a predicate of its own, with a row for every group that has any facts, and a `Lookup` in the rule.

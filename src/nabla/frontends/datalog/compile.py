@@ -30,7 +30,7 @@ Read: TypeAlias = Callable[[str, tuple[int, ...], Fresh], Node]
 
 @dataclass
 class Body:
-    """A translated body: its rows, and what the variables are in terms of their columns."""
+    """A translated body: its rows, and the variables as expressions over their columns."""
 
     node: Node
     values: dict[str, Expr] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Translation:
         self.typing = typing
         self.read = read
         self.fresh = fresh
-        self.whole_facts = whole_facts  # aggregates range over facts, not over what the head keeps of them
+        self.whole_facts = whole_facts  # an aggregate ranges over whole facts, not over the columns that the head keeps
         self.known = typing.variables(clause)
         uses = Counter(name for condition in clause.body for name in _mentions(condition))
         uses.update(name for a in clause.arguments for name in variables_of(a))
@@ -110,7 +110,7 @@ class Translation:
         shared = [name for name in values if name in body.values]
         on = tuple(same(body.values[name], values[name]) for name in shared)
         right = _filtered(node, conditions)
-        # An atom that shares nothing and adds nothing is a yes or no: without this it would be a product.
+        # An atom without common or new variables only tells yes or no. A join would make a product of it, a semijoin does not.
         body.node = Join(body.node, right, on, "inner" if values or self.whole_facts else "semi")
         for name, value in values.items():
             body.values.setdefault(name, value)

@@ -143,7 +143,7 @@ _LAWS: dict[str, Callable[[Operator], Iterator[Clause]]] = {
 
 
 def delta_clauses(operators: Iterable[Operator], changing: Iterable[str]) -> tuple[Clause, ...]:
-    """The delta rules of unfolded rules. What reads only what never changes (facts) has none."""
+    """The delta rules of unfolded rules. A rule that reads only facts of the program has none: facts never change."""
     alive = set(changing)
     result: list[Clause] = []
     for op in operators:
@@ -156,7 +156,7 @@ def delta_clauses(operators: Iterable[Operator], changing: Iterable[str]) -> tup
 
 
 def _without_constants(clause: Clause, moved: set[str]) -> Clause | None:
-    """A rule without the changes of what never changes: it needs none of them, and cannot wait for one."""
+    """A rule without the changes of facts of the program, which never change; None if the rule would wait for such a change."""
     body: list[Condition] = []
     for condition in clause.body:
         if isinstance(condition, Atom) and condition.predicate[-1] in "⁺⁻" and condition.predicate not in moved:

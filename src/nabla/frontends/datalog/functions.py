@@ -1,4 +1,4 @@
-"""What is known of functions without Spark: which ones aggregate, and the types of the usual expressions."""
+"""Functions without Spark: which ones aggregate, and the types of the usual expressions."""
 
 from __future__ import annotations
 

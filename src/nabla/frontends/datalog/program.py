@@ -118,7 +118,7 @@ class Program:
 
     @property
     def predicates(self) -> tuple[str, ...]:
-        """What the rules define, each after what it reads; aggregates in bodies are not among them."""
+        """The predicates that the rules define, each after those it reads. Hidden ones, of aggregates, are left out."""
         return tuple(p for stratum in self.strata for p in stratum.predicates if p not in self.hidden)
 
     @cached_property

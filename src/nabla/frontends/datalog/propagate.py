@@ -95,7 +95,7 @@ def show(program: Program) -> str:
 
 
 def _recursive(program: Program, predicates: tuple[str, ...]) -> Iterator[str]:
-    """How a recursive group is maintained, in the same notation."""
+    """The maintenance of a recursive group, in the notation of delta rules."""
     group = program.group(predicates[0])
     yield f"% {', '.join(predicates)}: recursive, and delta rules of it would not be stratifiable: insertions need all"
     yield "% deletions, and deletions all insertions. Instead: over-delete (ˣ) in the old state, then derive (ᵃ) from what"

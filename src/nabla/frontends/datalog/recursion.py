@@ -83,12 +83,12 @@ class Queries:
         return self._united(("start",), exits, "new", Present(stored=False))
 
     def step(self, present: Present, moved: Iterable[str]) -> dict[str, Node]:
-        """What follows from the last round's rows of the predicates `moved`, in the new state."""
+        """The rows that follow from the last round's rows of the predicates `moved`, in the new state."""
         names = frozenset(moved)
         return self._united(("step", names, present), self._from_frontiers(names), "new", present)
 
     def step_beyond(self, present: Present, moved: Iterable[str]) -> dict[str, Node]:
-        """What `step` gives, less what stands already."""
+        """The rows that `step` gives, without those that are in the predicate already."""
         names = frozenset(moved)
         key = ("step beyond", names, present)
         if key not in self._built:
@@ -102,7 +102,7 @@ class Queries:
         return without(derived, present.rows(predicate, columns, tuple(range(len(columns))), fresh))
 
     def lost(self, made: Collection[str]) -> dict[str, Node]:
-        """What had a derivation in the old state that the changes of the inputs took away."""
+        """The rows that lose a derivation of the old state by the changes of the inputs."""
         names = self._changes(made)
         variants = self._from_changes(names, deleted, inserted)
         return self._united(("lost", names), variants, "old", Present(stored=True))
@@ -112,7 +112,7 @@ class Queries:
         return self._united(("lost step", names), self._from_frontiers(names), "old", Present(stored=True))
 
     def found(self, made: Collection[str], present: Present) -> dict[str, Node]:
-        """What is gone and has another derivation, and what the changes of the inputs make true."""
+        """Deleted rows that have another derivation, and rows that the changes of the inputs make true."""
         names = self._changes(made)
         again = (_rederiving(c) for c in self.group.clauses if c.predicate in present.gone)
         anew = self._from_changes(names, inserted, deleted)
@@ -127,7 +127,8 @@ class Queries:
 
     @cache  # noqa: B019
     def fresh_rows(self, predicate: str, present: Present) -> Node:
-        """What a round derived, less what stands already: looked up from the few rows, not from the many."""
+        """The rows that a round derived, without those that are in the predicate already. The few derived rows are looked up in
+        the predicate, not the other way round."""
         fresh, columns = Fresh(), self.group.columns(predicate)
         every = tuple(range(len(columns)))
         candidates = scan(derived(predicate), At.NEW, columns, every, fresh)

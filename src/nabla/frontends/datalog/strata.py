@@ -100,7 +100,7 @@ def _refuse_inner_negation(
 
 
 def _unstratifiable(clause: Clause, way: list[str], place: str) -> NablaError:
-    """`way` leads from what is negated or aggregated back to who does it."""
+    """`way` leads from the negated or aggregated predicate back to the one whose rules negate or aggregate it."""
     own, read = way[-1], way[0]
     by, sign = ("aggregates", "γ") if clause.grouped else ("negates", "not")
     return NablaError(

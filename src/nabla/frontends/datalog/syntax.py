@@ -1,4 +1,4 @@
-"""Text to rules. The grammar is in grammar.lark; what it gives is turned into terms here, with their places."""
+"""Text to rules. The grammar is in grammar.lark; its trees are turned into terms here, which know their places."""
 
 from __future__ import annotations
 

@@ -187,7 +187,7 @@ class Typing:
                     self.types[clause.predicate][i] = "string"
 
     def _check(self, clause: Clause) -> None:
-        """Everything that is compared can be."""
+        """Raises an error where two values are compared whose types cannot be."""
         known = {name: kind or "void" for name, (kind, _) in self.variables(clause).items()}
         for condition in clause.body:
             match condition:

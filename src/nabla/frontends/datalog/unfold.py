@@ -27,7 +27,7 @@ from nabla.frontends.datalog.terms import TRUE, Atom, Comparison, Term, Variable
 
 Kind = Literal["join", "difference", "selection", "projection", "union", "grouping", "fact"]
 UNIT = Atom("unit", (TRUE,))
-"""A fact that always holds: what a body without positive atoms starts from."""
+"""A fact that always holds. The operators of a body without positive atoms start from it."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Unfolding:
             self.operators.append(Operator("selection", Atom(predicate, variables), (first,)))
 
     def _operand(self, rule: Clause, variables: tuple[Variable, ...]) -> Atom:
-        """What a rule adds to a union: the relation it copies, or one of its own."""
+        """The relation that a rule contributes to a union: the one it copies, or a new one."""
         if len(rule.body) == 1 and isinstance(rule.body[0], Atom) and not rule.grouped:
             atom, own = rule.body[0], _distinct_variables(rule.arguments)
             read = _distinct_variables(rule.body[0].arguments)

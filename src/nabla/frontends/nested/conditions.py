@@ -22,7 +22,7 @@ from nabla.frontends.nested.schema import Schema, level, resolver
 
 Test: TypeAlias = Literal["any", "empty", "nonempty"]
 Selection: TypeAlias = "Mapping[str, str | Selection]"
-"""What users write: {"where": "Year = 1998", "Marks": {"where": "Mark >= 90", "is": "nonempty"}, "is": "nonempty"}."""
+"""As users write it: {"where": "Year = 1998", "Marks": {"where": "Mark >= 90", "is": "nonempty"}, "is": "nonempty"}."""
 
 _REMEDY = "A condition compares atomic attributes of its own level with each other and with constants."
 TESTS = ("any", "empty", "nonempty")
@@ -74,7 +74,7 @@ class Condition:
 
 
 def condition(selection: Selection, schema: Schema, path: tuple[str, ...] = ()) -> Condition:
-    """What a user wrote, checked against the schema."""
+    """A user's selection, checked against the schema."""
     find = resolver(schema, schema.structured, "structured attribute", path)
     where: Where | None = None
     parts: dict[str, Condition] = {}

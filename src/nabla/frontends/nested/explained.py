@@ -1,4 +1,4 @@
-"""What `explain` says of a nested view: its operators, and the form of the equation by which each is maintained."""
+"""Notes of `explain` about a nested view: its operators, and the form of the equation by which each is maintained."""
 
 from __future__ import annotations
 

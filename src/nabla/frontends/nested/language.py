@@ -1,4 +1,4 @@
-"""How users write nested views: `nabla.nested("stud").select(…).join("teach").project(…)`.
+"""The language of nested views: `nabla.nested("stud").select(…).join("teach").project(…)`.
 
 An expression is immutable and knows names only; it is checked against the tables' schemas when it becomes a plan.
 """

@@ -1,4 +1,4 @@
-"""What an expression of the language means: its schema, and its value by the operators of the specification."""
+"""The meaning of an expression of the language: its schema, and its value by the operators of the specification."""
 
 from __future__ import annotations
 

@@ -202,7 +202,7 @@ def _on(r: Planned, s: Planned) -> tuple[Expr, ...]:
 
 
 def _either(here: Expr, there: Expr, ours: Column, theirs: Column, both: Expr | None = None) -> Expr:
-    """Of a full join: what the side that is there has, or what both make together."""
+    """A value of a full join: that of the side that is present, or the combination of both."""
     together = [(is_not_null(there), both)] if both is not None else []
     return case([(is_null(here), theirs.ref), *together], ours.ref)
 

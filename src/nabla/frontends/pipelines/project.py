@@ -42,7 +42,7 @@ Query = Callable[[], DataFrame]
 
 @dataclass(frozen=True)
 class Element:
-    """What a project defines: a view to keep, a temporary one that other queries read, or rules.
+    """A dataset of a project: a view to keep, a temporary one that other queries read, or rules.
 
     `query` is the text of SQL or rules or a function returning a DataFrame, `schema` what the project declares the result
     to look like, `settings` the Spark settings that apply to this query alone, and `predicates` what rules define.
@@ -70,7 +70,7 @@ class Element:
 
 @dataclass(frozen=True)
 class Project:
-    """What a pipelines project says: where its lake is and which datasets it has, in the order of its files."""
+    """A pipelines project: its lake, and its datasets in the order of its files."""
 
     spec: Spec
     definitions: tuple[Element, ...]
@@ -135,7 +135,7 @@ def _run_module(path: Path, spec: Spec, spark: SparkSession | None) -> None:
 
 
 def python_error(error: Exception, path: Path, shown: str) -> NablaError:
-    """What went wrong in a user's Python file, with the line of that file."""
+    """An error in a user's Python file, with the line of that file."""
     line = error.lineno if isinstance(error, SyntaxError) else _line_in(path, error.__traceback__)
     what = str(error).strip().splitlines()[0] if str(error).strip() else ""
     return NablaError(

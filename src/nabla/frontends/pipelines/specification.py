@@ -53,12 +53,12 @@ class Spec:
 
     @property
     def lake(self) -> Path:
-        """Where the views are: `nabla.lake`, relative to the project, or its folder `lake`."""
+        """The lake of the views: `nabla.lake`, relative to the project, or its folder `lake`."""
         return self.folder / Path(self.configuration.get("nabla.lake", "lake")).expanduser()
 
     @property
     def mode(self) -> Mode:
-        """How refreshes go: `nabla.mode`."""
+        """The mode of refreshes: `nabla.mode`."""
         return cast(Mode, self.configuration.get("nabla.mode", "auto"))
 
     @property
@@ -82,7 +82,7 @@ class Spec:
 
     @property
     def qualifiers(self) -> tuple[tuple[str, ...], ...]:
-        """What may stand before a dataset's name without meaning another dataset."""
+        """Prefixes that a dataset's name may have without meaning another dataset."""
         catalog, database = self.catalog or "spark_catalog", self.database or "default"
         return (database,), (catalog, database)
 
