@@ -12,7 +12,7 @@ from nabla.cli import bench, integrity, show
 from nabla.cli.locate import locate
 from nabla.cli.options import DebugOption, JsonOption, LakeOption, LimitOption, ModeOption, NamesArgument
 from nabla.cli.output import out, print_json, reporting, working
-from nabla.cli.watching import watch
+from nabla.cli.watch import watch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

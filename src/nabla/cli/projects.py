@@ -14,7 +14,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from nabla.cli.loading import load_query, load_table, reads_lake
+from nabla.cli.load import load_query, load_table, reads_lake
 from nabla.errors import NablaError
 from nabla.frontends.pipelines.project import Element, in_file, load_project, python_error
 from nabla.frontends.pipelines.specification import Spec

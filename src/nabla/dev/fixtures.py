@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 
 LINE = "-- Below this line: written by `make fixtures`."
 DEFINITIONS = "definitions.jsonl"
-_STATEMENT = re.compile(r"CREATE (NESTED )?(TABLE|VIEW) (\w+)(?: AS)?\s+(.*?);$", re.MULTILINE | re.DOTALL)
+_STATEMENT = re.compile(
+    r"CREATE (TABLE|NESTED TABLE|VIEW|NESTED VIEW|RULES) (\w+)(?: AS)?\s+(.*?);$", re.MULTILINE | re.DOTALL
+)
 _NUMBER = re.compile(r"#(\d+)")
 _KEY = re.compile(r",\s*PRIMARY KEY \((.*?)\)\s*\)$")
 
@@ -64,23 +66,31 @@ class Fixture:
     name: str
     upper: str
     tables: tuple[Table, ...]
+    kind: str
     query: str
-    nested: bool
 
     @classmethod
     def read(cls, file: Path) -> Fixture:
         upper = file.read_text(encoding="utf-8").partition(LINE)[0].rstrip()
         tables, views = [], []
-        for nested, kind, name, text in _STATEMENT.findall(upper):
-            if kind == "VIEW":
-                views.append((name, text, bool(nested)))
-            else:
+        for kind, name, text in _STATEMENT.findall(upper):
+            if kind.endswith("TABLE"):
                 key = _KEY.search(text)
                 schema = text.removesuffix(key[0] if key else ")").removeprefix("(").strip()
-                tables.append(Table(name, schema, tuple(key[1].split(", ")) if key else (), bool(nested)))
-        ((name, query, is_nested),) = views
+                tables.append(Table(name, schema, tuple(key[1].split(", ")) if key else (), kind == "NESTED TABLE"))
+            else:
+                views.append((name, kind, text))
+        ((name, kind, query),) = views
         assert name == file.stem, f"the view of {file.name} is named {name}"
-        return cls(name, upper, tuple(tables), query, is_nested)
+        return cls(name, upper, tuple(tables), kind, query)
+
+    def create(self, lake: Lake) -> None:
+        if self.kind == "RULES":
+            lake.create_rules(self.name, self.query)
+        elif self.kind == "NESTED VIEW":
+            lake.create_view(self.name, eval(self.query, {"nested": nabla.nested, "nest": nabla.nest}))
+        else:
+            lake.create_view(self.name, self.query)
 
     def text(self, definition: Definition) -> str:
         """The whole file."""
@@ -135,8 +145,7 @@ def define(lake: Lake, found: Iterable[Fixture]) -> dict[str, Definition]:
         else:
             lake.create_table(table.name, schema=table.schema, key=table.key or None)
     for fixture in found:
-        query = eval(fixture.query, {"nested": nabla.nested, "nest": nabla.nest}) if fixture.nested else fixture.query
-        lake.create_view(fixture.name, query)
+        fixture.create(lake)
     entries = LakeLog(lake.path).state().entries
     return {fixture.name: _renumbered(entries[fixture.name].definition) for fixture in found}
 

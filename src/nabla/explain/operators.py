@@ -1,4 +1,4 @@
-"""The operators of a view, each with its law, its stage, its size and what the next refresh does at it."""
+"""The operators of a view, each with its law, its stage, its size and its role in the next refresh."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class _Noter:
 
 
 def _guess(node: Node, inputs: list[Size]) -> Size:
-    """The textbook's rules of thumb, where nothing is known."""
+    """The rows of an operator by the textbooks' rules of thumb, from those of its inputs."""
     if isinstance(node, Constant):
         return len(node.rows), True
     counts = [rows for rows, _ in inputs if rows is not None]

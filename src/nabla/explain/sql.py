@@ -40,7 +40,7 @@ _PLAIN = re.compile(r"[A-Za-z_]\w*")
 
 
 def sql_text(node: Node, relation: Callable[[Scan], str]) -> str:
-    """`relation` says what a scanned relation is called."""
+    """A step's query as SQL; `relation` gives the name of a scanned relation."""
     if isinstance(node, Opaque):
         return node.sql.strip()
     raw = to_sql(node, lambda scan: quote(relation(scan)), broadcast_side, lambda n: _STEMS.get(type(n), ""))
@@ -67,7 +67,7 @@ def quoted_names(sql: str) -> list[str]:
 
 
 def _names(raw: list[str]) -> dict[str, str]:
-    """The label where it is the only one of its kind, else with its number."""
+    """Readable names of columns: the label, with its number where two columns have the same label."""
     read = {name: found for name in raw if (found := read_name(name))}
     plain = {name: found.label + _suffix(found) for name, found in read.items()}
     taken = [label.casefold() for label in plain.values()]
@@ -84,7 +84,7 @@ def _suffix(name: ColumnName) -> str:
 
 
 def _written(name: str) -> str:
-    """In backticks only where it needs them: words that mean something in SQL are no names without."""
+    """A name in SQL, in backticks only where it needs them: a keyword is no name without."""
     if _PLAIN.fullmatch(name):
         tokens = Spark().tokenize(name)
         if len(tokens) == 1 and tokens[0].token_type is TokenType.VAR:

@@ -12,7 +12,7 @@ from nabla.algebra.nodes import Distinct, Scan
 from nabla.algebra.reference.interpreter import Bag, Database, evaluate
 from nabla.errors import NablaError
 from nabla.frontends.nested import model
-from nabla.frontends.nested.explained import forms
+from nabla.frontends.nested.notes import forms
 from nabla.frontends.nested.language import Nested
 from nabla.frontends.nested.meaning import NestedSource, schema_of
 from nabla.frontends.nested.plans import to_plan

@@ -17,7 +17,7 @@ from nabla.lake.reports import ViewReport
 from nabla.planner.steps import Mode
 
 BUILD = "build"
-"""What was asked for where a view was created."""
+"""The mode under which the creation of a view is recorded."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def recompute(lake: Lake, sql: str, folder: Path) -> tuple[float, Work]:
 
 @dataclass(frozen=True)
 class Round:
-    """What the views are refreshed after: `change` is in percent. The second of refreshing and recomputing finds code
+    """The change before a refresh: `change` is in percent. The second of refreshing and recomputing finds code
     compiled and files cached; so each is the first in turns."""
 
     scale: float
@@ -68,7 +68,7 @@ class Round:
 
 
 Recomputed = dict[str, tuple[float, Work]]
-"""What plain Spark took, by view."""
+"""The seconds that plain Spark took, by view."""
 
 
 def measure_round(

@@ -32,7 +32,7 @@ class Curves:
     operand: Operand
     timed: tuple[Timed, ...]
     creation: float
-    """What creating the view took, in seconds."""
+    """The seconds that creating the view took."""
 
     @property
     def sizes(self) -> tuple[float, ...]:
@@ -65,7 +65,7 @@ class Curves:
 
     @property
     def limit(self) -> Limit:
-        """Where the curves of mtn and rec cross, the sizes measured being joined by straight lines."""
+        """The size at which the curves of mtn and rec cross; measured sizes are joined by straight lines."""
         points = [(size, self.ratio(size)) for size in self.sizes]
         for (low, before), (high, after) in zip([(0.0, 0.0), *points], points, strict=False):
             if after >= 1:

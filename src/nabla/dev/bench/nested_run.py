@@ -28,7 +28,7 @@ AGAIN = "again"
 
 @dataclass(frozen=True)
 class Workload:
-    """What is measured. `sizes` are in percent of the rows of the updated table."""
+    """The settings of a measurement. `sizes` are in percent of the rows of the updated table."""
 
     students: int
     sizes: tuple[float, ...] = (10, 20, 30, 40, 50)

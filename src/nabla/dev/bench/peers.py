@@ -1,4 +1,4 @@
-"""What else keeps views up to date, on the same data and changes in the same run: pipelines written by hand with MERGE.
+"""Other ways to keep views up to date, on the same data and changes in the same run: pipelines written by hand with MERGE.
 
 Such a pipeline knows what Nabla has to find out: that an order's lines come and go with it, that parts stay as they are,
 and which sums a query is made of. It is written once for each view, for those of TPC-H that lend themselves to it.
@@ -33,7 +33,7 @@ class Peer(ABC):
 
 
 class Changes:
-    """What changed in orders and lines since a peer last looked, with weights `_n`."""
+    """The change of orders and lines since the peer was last brought up to date, with weights `_n`."""
 
     def __init__(self, lake: Lake) -> None:
         self.lake = lake
@@ -48,7 +48,7 @@ class Changes:
 
 
 def check(lake: Lake, view: str, rows: Iterable[Sequence[object]]) -> None:
-    """What is not the view's content is no peer."""
+    """Asserts that the peer's table has the rows of the view: otherwise there is nothing to compare."""
     ours = lake.read(view).collect()
     if rough(rows) != rough(ours):
         raise AssertionError(f"the peer's {view} is {rows}, the view is {ours}")

@@ -1,4 +1,4 @@
-"""What the measurements say together: ratios, the planner's choices, growth with the tables, builds, and peers."""
+"""A report of measurements: ratios, the planner's choices, growth with the tables, builds, and peers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nabla.planner.steps import Mode
 
 @dataclass(frozen=True)
 class Ratios:
-    """What recomputing took over what refreshing took, over all views of one setting."""
+    """The time of recomputing over the time of refreshing, for all views of one setting."""
 
     summaries: tuple[Summary, ...]
 
@@ -90,7 +90,7 @@ def builds(measurements: Sequence[Measurement]) -> Section:
 
 
 def peers(measurements: Sequence[Measurement]) -> Section:
-    """What peers took, over what Nabla took after the same change."""
+    """The time that peers took over the time that Nabla took after the same change."""
     summaries = summarize(measurements)
     ours = {_change(s): s.refresh_seconds for s in summaries if s.asked == "auto"}
     rows = []
@@ -109,7 +109,7 @@ def _change(s: Summary) -> tuple[float, float, str, str]:
 
 @dataclass(frozen=True)
 class Choice:
-    """What the planner chose, and what that costs over the better of maintaining and recomputing."""
+    """The mode that the planner chose, and its cost over the better one of maintaining and recomputing."""
 
     scale: float
     change: float
@@ -120,7 +120,7 @@ class Choice:
 
 
 def choices(measurements: Iterable[Measurement]) -> list[Choice]:
-    """Where both were measured, whoever asked for them. Views that nothing had to be done for are left out.
+    """The choices for views of which both modes were measured, whoever asked for them. Skipped views are left out.
 
     The planner's own refreshes count as what they were: to choose the better one is no loss if it took a little longer than
     at another time.
@@ -155,8 +155,8 @@ def planner(found: Sequence[Choice]) -> Section:
 def growth(
     summaries: Iterable[Summary], kind: str = "mixed", asked: str = "auto"
 ) -> dict[tuple[float, float, float], float]:
-    """What the same change costs at a larger scale over what it costs at a smaller, as a mean over views; by both scales and
-    the size of the change in percent of the smaller tables."""
+    """The cost of a change at a larger scale over the cost of the same change at a smaller one, as a mean over views;
+    by both scales and the size of the change in percent of the smaller tables."""
     by_scale: dict[tuple[float, float], dict[str, float]] = {}
     for s in summaries:
         if (s.kind, s.asked) == (kind, asked) and s.mode != "skip":

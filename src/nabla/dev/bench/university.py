@@ -120,7 +120,7 @@ _PARTS: Mapping[str, Mapping[str, str]] = {
     "teach": {"Subjs": _subjects("Lects", lambda s: _relation({"lcName": f"'tutor {s}'"}))},
     "test": {"Subjs": _subjects("Marks", lambda s: _relation(*_marks(s, _described(f"'part {s}'"))))},
 }
-"""What an update adds to a row: a tuple in every subrelation of the last level, which the views show."""
+"""An update of a row: it adds a tuple to every subrelation of the last level, which the views show."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What happens in the shop: rounds of change, each one transaction."""
+"""The business of the shop: rounds of change, each one transaction."""
 
 from __future__ import annotations
 

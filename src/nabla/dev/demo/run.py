@@ -29,7 +29,7 @@ HEADERS = ("view", "mode", "+", "-", "seconds", "recompute", "how")
 
 @dataclass(frozen=True)
 class Maintained:
-    """How one view fared in one round. `recompute` is what Spark took to run its query and write the result."""
+    """One view in one round. `recompute` are the seconds that Spark took to run its query and write the result."""
 
     view: str
     mode: str
@@ -114,7 +114,7 @@ def _rules(lake: Lake, name: str) -> str:
 
 
 def _recompute(lake: Lake, name: str) -> float:
-    """What the view costs without Nabla: Spark runs its query on the tables as they are now and writes the result."""
+    """The seconds that the view costs without Nabla: Spark runs its query on the current tables and writes the result."""
     with tempfile.TemporaryDirectory() as scratch:
         start = time.monotonic()
         _query(lake, name).write.parquet(f"{scratch}/view")

@@ -28,7 +28,7 @@ TRANSACTIONS = 4
 
 @dataclass
 class Tally:
-    """What a run has seen."""
+    """The counts of a run, and its failures."""
 
     cases: int = 0
     checks: int = 0

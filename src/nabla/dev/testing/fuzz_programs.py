@@ -26,7 +26,7 @@ from nabla.frontends.datalog.program import Program, parse_program
 
 @dataclass
 class Tally:
-    """What a run has seen."""
+    """The counts of a run, and its failures."""
 
     programs: int = 0
     recursive: int = 0

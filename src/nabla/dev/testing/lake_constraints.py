@@ -36,7 +36,7 @@ TOGETHER = 25
 
 @dataclass
 class LakeTally:
-    """What a run has seen."""
+    """The counts of a run, and its failures."""
 
     lakes: int = 0
     constraints: int = 0
@@ -52,7 +52,7 @@ class LakeTally:
 
 
 def run(transactions: int, seed: int, tally: LakeTally) -> list[str]:
-    """As many transactions as asked for, in lakes of consecutive seeds; what went wrong."""
+    """Runs as many transactions as asked for, in lakes of consecutive seeds; returns the failures."""
     spark, number = quick_session("nabla-fuzz"), seed
     faults: list[str] = []
     while tally.transactions < transactions and not faults:
@@ -171,7 +171,7 @@ class LakeOfConstraints:
             _same(f"the rows that violate {name}", rows, expected[name])
 
     def _set_aside(self) -> None:
-        """What was committed is the change less what was set aside, and the reference follows."""
+        """Asserts that the commit has the change without the rows in quarantine, and lets the reference follow."""
         self.tally.set_aside += 1
         for table in self.schema:
             held: Counter[Row] = Counter()

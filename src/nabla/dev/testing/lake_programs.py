@@ -37,7 +37,7 @@ Bag = Counter[Row]
 
 @dataclass
 class LakeTally:
-    """What a run has seen."""
+    """The counts of a run, and its failures."""
 
     programs: int = 0
     recursive: int = 0
@@ -130,7 +130,7 @@ def _stored(lake: Lake, view: str) -> Bag:
 
 
 def _fed(lake: Lake, view: str, since: int) -> tuple[Bag, Bag]:
-    """What the feed says came and went after a version, every row that it has."""
+    """The rows of the feed after a version, inserted and deleted."""
     feed = reading.read(lake.context.log.snapshot(_part(lake, view, "feed"))).filter(pc.field("_version") > since)
     kinds = (feed.filter(pc.field("_change_type") == kind) for kind in ("insert", "delete"))
     come, went = (_rows(rows.drop_columns(["_change_type", "_version", "_timestamp"])) for rows in kinds)

@@ -39,7 +39,7 @@ POINTS = tuple(
     }.items()
     for visit in visits
 )
-"""Where a process may die: while files are written, views computed, the commit made, and the promises of it kept."""
+"""Points at which a process may die: while files are written, views computed, the commit made, and its promises kept."""
 
 
 def write(path: str, name: str, seconds: float, acknowledged: str) -> None:

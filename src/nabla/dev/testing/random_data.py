@@ -18,7 +18,7 @@ Row: TypeAlias = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large the random things are. The defaults keep an evaluation in the interpreter below some milliseconds."""
+    """The sizes of random plans and tables. The defaults keep an evaluation in the interpreter below some milliseconds."""
 
     tables: int = 3
     columns: int = 4

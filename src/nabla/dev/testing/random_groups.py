@@ -39,7 +39,7 @@ class Relation:
 
 @dataclass(frozen=True)
 class Result:
-    """What an aggregate function returns: its type, whether it can be NULL, and what `Sample` wants to know."""
+    """The result of an aggregate function: its type, whether it can be NULL, and the facts that `Sample` needs."""
 
     type: str
     nullable: bool

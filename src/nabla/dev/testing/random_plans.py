@@ -326,7 +326,7 @@ def _bag_operator(p: Plans, depth: int, scans: int, operator: type[ExceptAll] | 
 
 Operator = Callable[[Plans, int, int], Relation | None]
 
-# How often an operator is drawn: as often as it stands here.
+# An operator is drawn as often as it stands here.
 _OPERATORS: Mapping[str, tuple[Operator, ...]] = {
     "filter": (_filter, _filter),
     "project": (_project, _project),

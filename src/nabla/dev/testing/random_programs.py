@@ -29,7 +29,7 @@ class RandomProgram:
 
 @dataclass
 class Shape:
-    """How large programs and tables are, and what may occur in them."""
+    """The sizes of programs and tables, and the features that may occur in them."""
 
     tables: int = 3
     blocks: int = 3

@@ -86,7 +86,7 @@ def literal_type(value: Any) -> SqlType:
 
 
 def capacity(type_: str) -> float:
-    """What a number of a type must stay below."""
+    """The bound that numbers of a type must stay below."""
     kind = parse_type(type_)
     if kind.kind == "decimal":
         return 10.0 ** (kind.precision - kind.scale) - 1

@@ -1,4 +1,4 @@
-"""What the generator of SQL text knows of a relation: its columns, and the terms that expressions can be made of."""
+"""A relation as the generator of SQL text knows it: its columns, and the terms that expressions can be made of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a view holds, what its feed says and what its query gives, as bags of plain values."""
+"""The rows of a view, of its feed and of its query, as bags of plain values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nabla.storage import reading
 Bag = Counter[tuple[Any, ...]]
 _DIGITS = 9
 _NOTHING = 1e-9
-"""What is left of a variance of equal numbers is as good as zero."""
+"""The variance of equal numbers may come out a little above zero; up to this bound it counts as zero."""
 _SHOWN = 5
 
 

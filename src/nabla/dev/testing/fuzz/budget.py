@@ -1,4 +1,4 @@
-"""How long to go on: for a time, or for a number of cases."""
+"""The budget of a run: a time, or a number of cases."""
 
 from __future__ import annotations
 

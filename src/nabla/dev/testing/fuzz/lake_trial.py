@@ -40,7 +40,7 @@ _REFERENCE_SETTINGS = {
 
 @dataclass(frozen=True)
 class Change:
-    """What a transaction does to one table: rows that go and rows that come."""
+    """The change of one table in a transaction: rows that are deleted and rows that are inserted."""
 
     table: str
     gone: tuple[Row, ...]
@@ -52,8 +52,8 @@ Batch = tuple[Change, ...]
 
 @dataclass(frozen=True)
 class Declared:
-    """What is said of the keys of a table, true or not: no view may be wrong where it is not. `foreign` are columns and the
-    "table.column" that they refer to."""
+    """A declaration about the keys of a table, true or false: no view may be wrong because a declaration is
+    false. `foreign` are columns and the "table.column" that they refer to."""
 
     key: str | None = None
     foreign: tuple[tuple[str, str], ...] = ()
@@ -77,7 +77,7 @@ class Fault:
 
     @property
     def kind(self) -> str:
-        """What must stay the same while a case is made smaller."""
+        """The kind of failure, which must stay the same while a case is made smaller."""
         return self.what.split(":")[0]
 
 

@@ -37,7 +37,7 @@ def case(number: int) -> Scenario:
 
 
 def failure(scenario: Scenario) -> str | None:
-    """What is wrong with the maintenance of this view, if anything is: a difference, or an error on the way."""
+    """The fault in the maintenance of this view, if there is one: a difference, or an error on the way."""
     try:
         check(scenario.plan, scenario.database, scenario.changed)
     except Exception as error:
@@ -56,7 +56,7 @@ class Found:
 
 @dataclass
 class Findings:
-    """What some cases gave: how many they were, what operators they had, and which failed how."""
+    """The outcome of some cases: their number, their operators, and the failures."""
 
     cases: int = 0
     seconds: float = 0.0
