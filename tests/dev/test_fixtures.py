@@ -29,7 +29,7 @@ def views() -> list[View]:
 @pytest.mark.parametrize("fixture", FIXTURES, ids=lambda fixture: fixture.name)
 def test_maintenance_is_what_the_fixture_says(fixture: Fixture) -> None:
     text = fixture.text(stored_definitions(FOLDER)[fixture.name])
-    assert text == (FOLDER / f"{fixture.name}.sql").read_text(encoding="utf-8")
+    assert text == (FOLDER / f"{fixture.name}.sql").read_text(encoding="utf-8"), "see what `make fixtures` changes"
 
 
 @pytest.mark.spark
