@@ -13,7 +13,7 @@ from nabla.algebra.nodes import Negate
 from nabla.calculus.laws import LAWS, law_of
 from nabla.calculus.methods import METHODS, Method
 from nabla.dev.fixtures import Fixture, View, define, fixtures, stored_definitions
-from nabla.planner.delta_steps import maintenance
+from nabla.planner.delta_steps import maintenance_steps
 from nabla.planner.steps import Build, Recompute, Step
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "delta"
@@ -53,5 +53,5 @@ def test_every_method_of_keeping_state_has_a_fixture() -> None:
 
 
 def test_every_step_of_maintenance_has_a_fixture() -> None:
-    shown = {type(step) for view in views() for step in maintenance(view.staged, frozenset(view.sources))}
+    shown = {type(step) for view in views() for step in maintenance_steps(view.staged, frozenset(view.sources))}
     assert set(Step.__args__) - {Build, Recompute} == shown  # these two compute views whole

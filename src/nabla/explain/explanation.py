@@ -1,4 +1,4 @@
-"""What a view is, how it is kept, and what the next refresh would do: the same steps that a refresh executes, as data."""
+"""An explanation of a view: its plan, how it is kept, and the steps of the next refresh, the same that the engine would run."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ _STATES = {At.DELTA: "change", At.OLD: "before", At.NEW: "after"}
 
 
 def _read_states(steps: tuple[Step, ...]) -> dict[str, tuple[str, ...]]:
-    """What of each relation the steps read, in the order before, after, change."""
+    """The states of each relation that the steps read: its change, its rows before, its rows after."""
     always = {_scanned(scan) for step in steps for scan in step.scans(as_a_rule=True) if scan.table != TOUCHED}
     perhaps = {_scanned(scan) for step in steps for scan in step.scans() if scan.table != TOUCHED}
     found: dict[str, list[str]] = {}
@@ -267,7 +267,7 @@ def _relations(query: Node) -> tuple[str, ...]:
 
 
 def _relation(scan: Scan) -> str:
-    """What a scanned relation is called in the SQL for people."""
+    """The name of a scanned relation in the SQL for people."""
     if scan.table == TOUCHED:
         return "touched keys"
     if is_touched(scan.table):

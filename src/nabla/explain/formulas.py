@@ -57,19 +57,19 @@ class Formulas:
         return first + self._lines(f"{d}{name}ⁱ⁺¹", step.query)
 
     def lines_if_lost(self, step: Settle) -> list[str]:
-        """Of a step that reads the groups again that lost their min or max."""
+        """The lines of a step that reads the groups again whose min or max was deleted."""
         assert step.query_if_lost is not None
         return self._lines(f"d{stage_name(step.stage.table)}", step.query_if_lost)
 
     def finish_lines(self) -> list[str]:
-        """Of the change of the view, where it follows from that of its last stage."""
+        """The lines of the view's change, where it follows from the change of its last stage."""
         return self._lines(f"d {self.view}", self._root)
 
     def _lines(self, name: str, query: Node) -> list[str]:
         return self.page.lines(name, self.writer.write(query))
 
     def _reading(self, w: Writer, node: Node) -> Formula | None:
-        """What stages store and how they merge it, in a word each."""
+        """Stored rows of stages, and their merging, in a word each; None for other nodes, which are written as usual."""
         match node:
             case Scan(table=table) if table == TOUCHED:
                 return w.make("K")
@@ -100,7 +100,7 @@ class Formulas:
         return self.staged.stage(stage_of(scan.table))
 
     def _stage_rows(self, w: Writer, node: Project) -> Formula | None:
-        """A stage's rows made from its state, and its first state made from its change table, are simply itself."""
+        """The projections that make a stage's rows from its state, or its first state from its change table, are not shown."""
         below = node.input
         for stage in self.staged.stages:
             if isinstance(stage, ChangeTable) and node.columns == stage.state and isinstance(below, Aggregate):
@@ -112,7 +112,7 @@ class Formulas:
         return None
 
     def _renewed(self, w: Writer, node: Unweigh) -> Formula:
-        """The two signed rows of each touched group: what the change table makes of it, less what is stored."""
+        """The two signed rows of each touched group: the row that the change table makes of it, less the stored one."""
         merged = next(n for n in node.walk() if isinstance(n, Generate)).input
         first = merged
         while isinstance(first, Join) and isinstance(first.left, Join):

@@ -12,9 +12,9 @@ from nabla.algebra.nodes import Distinct, Scan
 from nabla.algebra.reference.interpreter import Bag, Database, evaluate
 from nabla.errors import NablaError
 from nabla.frontends.nested import model
-from nabla.frontends.nested.notes import forms
 from nabla.frontends.nested.language import Nested
 from nabla.frontends.nested.meaning import NestedSource, schema_of
+from nabla.frontends.nested.notes import forms
 from nabla.frontends.nested.plans import to_plan
 from nabla.frontends.nested.schema import Schema
 from nabla.frontends.nested.updates import unnest_sql

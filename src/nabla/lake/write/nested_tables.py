@@ -20,9 +20,9 @@ from nabla.engine.spark.frames import Workspace
 from nabla.errors import NablaError
 from nabla.frontends.nested import expressions, language, model
 from nabla.frontends.nested.equations import Sign
-from nabla.frontends.nested.notes import forms
 from nabla.frontends.nested.language import Nested
 from nabla.frontends.nested.meaning import NestedSource, schema_of
+from nabla.frontends.nested.notes import forms
 from nabla.frontends.nested.plans import to_plan
 from nabla.frontends.nested.schema import Schema, atoms_only, is_prime
 from nabla.frontends.nested.updates import CHANGE, change, updated_plan
