@@ -31,10 +31,19 @@ from nabla.planner.choose import TINY_TABLES
 from nabla.planner.steps import Plan, Size
 from nabla.rewrite.drop_empty import is_nothing
 from nabla.rewrite.join_order import broadcast_side
+from nabla.rewrite.passes import Pass, rewrite
 from nabla.storage.bags import N, consolidate, counted
 
 _NUMBERS = count()
 Make = Callable[[Workspace], DataFrame]
+
+EXECUTION: tuple[Pass[Lookup], ...] = (
+    Pass(
+        "look_up",
+        lambda plan, lookup: lookup.reduce(plan),
+        "when the query is run, for it reads tables: rows that a change joins are known when the change is",
+    ),
+)
 
 
 class Holdable(Protocol):
@@ -184,7 +193,7 @@ class Queries:
     def _look_up(self, node: Node) -> Node:
         """The query over just those rows of large tables that the change can join."""
         lookup = Lookup(self._held_rows, self._stored, self.relations.shown)
-        node = lookup.reduce(node)
+        node = rewrite(node, EXECUTION, lookup)
         self.looked_at += lookup.looked_at
         for scan in {n.table: n for n in node.walk() if isinstance(n, Scan) and n.table in lookup.found}.values():
             self.hold(scan.table, ComputedRows(hidden_schema(scan.output), table=lookup.found[scan.table]))

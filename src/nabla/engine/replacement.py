@@ -7,14 +7,15 @@ are joined with these, or restricted to the touched keys.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
+from nabla.algebra.expressions import Named
 from nabla.algebra.names import inserted_into, inserted_table, stored_fields
-from nabla.algebra.nodes import At, Join, Node, Scan
+from nabla.algebra.nodes import At, Join, Node, Project, Scan
 from nabla.algebra.traverse import map_nodes
 from nabla.calculus.by_key import TOUCHED, restricted_scan
 from nabla.engine.apply import Replacement
@@ -22,6 +23,7 @@ from nabla.engine.queries import Queries
 from nabla.engine.relations import Source
 from nabla.engine.rows import ComputedRows, hidden_schema
 from nabla.planner.steps import Replace
+from nabla.rewrite.passes import Pass, rewrite
 from nabla.storage import bags
 
 
@@ -34,13 +36,33 @@ def replace_by_key(step: Replace, queries: Queries, schema: StructType) -> Repla
     keys = distinct(pa.concat_tables([_rename(source.changed_keys(labels), names) for source in changed]))
     held = ComputedRows(hidden_schema(step.touched.columns), table=_rename(keys, stored_fields(step.touched.columns)))
     queries.hold(TOUCHED, held)
-    only = changed[0] if len(changed) == 1 else None
-    query = map_nodes(step.query, lambda node: _with_new_rows(queries, node, only))
-    query = map_nodes(query, lambda node: _lighter_first(node, sources))
+    query = rewrite(step.query, EXECUTION_BY_KEY, _Touched(queries, changed[0] if len(changed) == 1 else None))
     return Replacement(names, keys, queries.answer(query, schema).read())
 
 
-def _with_new_rows(queries: Queries, node: Node, changed: Source | None) -> Node:
+@dataclass(frozen=True)
+class _Touched:
+    """The queries of a refresh, and the table that changed, if it is but one."""
+
+    queries: Queries
+    changed: Source | None
+
+
+EXECUTION_BY_KEY: tuple[Pass[_Touched], ...] = (
+    Pass(
+        "read_inserted",
+        lambda plan, known: map_nodes(plan, lambda node: _read_inserted(known.queries, node, known.changed)),
+        "when the query is run: how a table changed is known then",
+    ),
+    Pass(
+        "join_lighter_first",
+        lambda plan, known: _join_lighter_first(plan, known.queries.relations.sources),
+        "after read_inserted, for inserted rows are as wide as those of their table",
+    ),
+)
+
+
+def _read_inserted(queries: Queries, node: Node, changed: Source | None) -> Node:
     """S₁ ⋉ K as the rows that the change of S inserts, where S alone has changed and it is clear which these are."""
     scan = restricted_scan(node)
     if scan is None or changed is None or scan.table != changed.name:
@@ -57,6 +79,14 @@ def _with_new_rows(queries: Queries, node: Node, changed: Source | None) -> Node
     else:
         return node
     return new
+
+
+def _join_lighter_first(plan: Node, sources: Mapping[str, Source]) -> Node:
+    """Joins with their sides in another order have their columns in another order; those of the plan stay in theirs."""
+    lighter = map_nodes(plan, lambda node: _lighter_first(node, sources))
+    if lighter.columns == plan.columns:
+        return lighter
+    return Project(lighter, tuple(Named(c, c.ref) for c in plan.columns))
 
 
 def _lighter_first(node: Node, sources: Mapping[str, Source]) -> Node:

@@ -4,10 +4,11 @@
     BEFORE_DERIVATION  a plan whose change is to be derived       →  the plan that the rules are applied to
     AFTER_DERIVATION   a derived change                           →  the query that is run
 
-The engine has a phase of its own when it runs a query (`nabla.engine.queries.EXECUTION`), for that one reads tables. Plans of
-nested relations and of Datalog are made of narrow scans and have no DEFINITION phase: a nested view that is computed key by
-key needs the keys of all its tables, even where nothing reads them. `restrict` and `drop_empty` are no passes but parts of
-others: rules restrict states while they derive, a look-up drops what it found empty.
+The engine has phases of its own when it runs a query, for these read tables: `EXECUTION` in `engine/queries.py`, and
+`EXECUTION_BY_KEY` in `engine/replacement.py` for views that are computed key by key. Plans of nested relations and of Datalog
+are made of narrow scans and have no DEFINITION phase: a nested view that is computed key by key needs the keys of all its
+tables, even where nothing reads them. `restrict` and `drop_empty` are no passes but parts of others: rules restrict states
+while they derive, and a look-up drops what it found empty.
 
 After each pass the columns of the plan are compared with those before, and a pass that broke them is named in the error.
 """
