@@ -20,7 +20,7 @@ from nabla.dev.testing.expressions import read_text
 from nabla.papers import count_algorithm
 from nabla.papers.change_routes import leaf_by_leaf, refresh, route
 from nabla.papers.change_steps import Conversion, Way, describe
-from nabla.papers.change_tables import ChangeTableForm, back_to_delta, refreshed
+from nabla.papers.change_tables import ChangeTableForm, apply_change, back_to_delta
 from nabla.papers.pairs import Pairs
 from nabla.papers.sets import project, union
 
@@ -52,7 +52,7 @@ def test_definition_3_6_the_count_table_refreshes_the_extent() -> None:
     changed = 0
     for i in range(100):
         database = random_state(Random(i), R, S)
-        assert evaluate(count_algorithm.refreshed(before, table_), database) == evaluate(after, database), i
+        assert evaluate(count_algorithm.refresh(before, table_), database) == evaluate(after, database), i
         changed += bool(evaluate(table_, database))
     assert changed > 50
 
@@ -67,7 +67,7 @@ def test_a_row_goes_with_its_last_cause() -> None:
     """Two causes for h = 7; a count table of −1 leaves it, the next takes it away."""
     view = project(R, ("h",))
     table_ = count_algorithm.count_table(view, Pairs(frozenset(("r",))))
-    rest = count_algorithm.refreshed(count_algorithm.extent(view, OLD), table_)
+    rest = count_algorithm.refresh(count_algorithm.extent(view, OLD), table_)
     one, other = (0, 7, 0, 0), (1, 7, 0, 0)
     database = state((R,), r=([one, other], [one], []))
     assert evaluate(table_, database) == Counter([(7, -1)])
@@ -81,7 +81,7 @@ def test_section_3_3_1_unions_add_their_causes() -> None:
     before, after = count_algorithm.extent(view, OLD), count_algorithm.extent(view, NEW)
     for i in range(50):
         database = random_state(Random(i), R, S)
-        assert evaluate(count_algorithm.refreshed(before, table_), database) == evaluate(after, database), i
+        assert evaluate(count_algorithm.refresh(before, table_), database) == evaluate(after, database), i
 
 
 def test_the_count_algorithm_is_for_select_project_join() -> None:
@@ -224,7 +224,7 @@ def test_definition_5_7_erratum_every_function_has_its_own_index() -> None:
     database = state((R,), r=([stays, gone], [gone], [new, added]))
     extent, change = _changes(BY_GROUP, "r")
     assert rows(change.rows, database) == {(1, 1, 1, 5, 1, 1), (2, 2, -20, -200, -1, -1), (3, 3, 30, 300, 1, 1)}
-    assert rows(refreshed(extent, change), database) == {(1, 1, 11, 105, 2, 2), (3, 3, 30, 300, 1, 1)}
+    assert rows(apply_change(extent, change), database) == {(1, 1, 11, 105, 2, 2), (3, 3, 30, 300, 1, 1)}
 
 
 def test_table_5_2_erratum_aggregates_beside_a_change_table_are_kept() -> None:
@@ -232,8 +232,8 @@ def test_table_5_2_erratum_aggregates_beside_a_change_table_are_kept() -> None:
     database = state((R, S), r=([(1, 1, 10, 0)], [], [(1, 1, 5, 0)]), s=([(9, 4)], [], []))
     extent, change = _changes(PRODUCT, "r")
     as_printed = replace(change, added=change.added | {"tz"})
-    assert rows(refreshed(extent, change), database) == {(1, 1, 15, 0, 2, 9, 4, 2)}
-    assert rows(refreshed(extent, as_printed), database) == {(1, 1, 15, 0, 2, 9, 8, 2)}
+    assert rows(apply_change(extent, change), database) == {(1, 1, 15, 0, 2, 9, 4, 2)}
+    assert rows(apply_change(extent, as_printed), database) == {(1, 1, 15, 0, 2, 9, 8, 2)}
 
 
 def test_table_5_2_erratum_a_sum_beside_a_change_table_does_not_roll_up() -> None:

@@ -41,15 +41,15 @@ def _keys_in_change(scan: Scan, key: Key) -> Node:
     return mark_columns(keys_of(replace(scan, at=At.DELTA), names))
 
 
-def of_touched(root: Node, key: Key) -> Node:
+def restrict_to_touched(root: Node, key: Key) -> Node:
     """The view's query over the new rows with keys in K."""
     match root:
         case Scan():
             return _with_key_in(root, key)
         case Filter() | Project():
-            return root.with_inputs(of_touched(root.input, key))
+            return root.with_inputs(restrict_to_touched(root.input, key))
         case Join():  # both sides, so that either can be the one that is broadcast
-            return root.with_inputs(of_touched(root.left, key), of_touched(root.right, key))
+            return root.with_inputs(restrict_to_touched(root.left, key), restrict_to_touched(root.right, key))
     raise MalformedPlan(f"{type(root).__name__} in a view that is computed key by key")
 
 

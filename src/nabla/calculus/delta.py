@@ -83,7 +83,7 @@ def mark_columns(node: Node, mark: Mark = Mark.OLD) -> Node:
 
 
 def same_keys(rows: Node, beside: Node, keys: tuple[str, ...], mark: Mark = Mark.OLD) -> tuple[Expr, ...]:
-    """That two relations have equal keys, NULLs being equal; the columns of `beside` are marked."""
+    """Conditions for rows of both relations to have the same key, NULLs being equal. The columns of `beside` are marked."""
     return tuple(equal(rows.column(k).ref, beside.column(mark_name(k, mark)).ref, null_safe=True) for k in keys)
 
 

@@ -84,7 +84,7 @@ def decimal_of(type_: str) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2])) if match else None
 
 
-def maintained(call: Call, weight: Column) -> Maintained | None:
+def maintain(call: Call, weight: Column) -> Maintained | None:
     """None where the function cannot be kept up to date from the change alone."""
     make = FUNCTIONS.get(call.function)
     if make is None or call.distinct or call.template:

@@ -35,7 +35,7 @@ from nabla.calculus.laws import rule
 from nabla.rewrite.restrict import on_columns, restrict
 
 
-def _joined(left: Node | None, right: Node | None, q: Join) -> Node | None:
+def _join_changes(left: Node | None, right: Node | None, q: Join) -> Node | None:
     return None if left is None or right is None else Join(left, right, q.on, q.kind)
 
 
@@ -115,7 +115,7 @@ def _linear(q: Node, c: Derivation) -> Node | None:
     when=lambda q: q.kind == "inner",
 )
 def join(q: Join, c: Derivation) -> Node | None:
-    return add(_joined(c.d(q.left), c.old(q.right), q), _joined(c.new(q.left), c.d(q.right), q))
+    return add(_join_changes(c.d(q.left), c.old(q.right), q), _join_changes(c.new(q.left), c.d(q.right), q))
 
 
 def _flips(q: Join, c: Derivation) -> tuple[Node | None, Node | None]:
@@ -139,7 +139,7 @@ def _flips(q: Join, c: Derivation) -> tuple[Node | None, Node | None]:
 )
 def semijoin(q: Join, c: Derivation) -> Node | None:
     up, down = _flips(q, c)
-    return add(_joined(c.d(q.left), c.old(q.right), q), up, negative(down))
+    return add(_join_changes(c.d(q.left), c.old(q.right), q), up, negative(down))
 
 
 @rule(
@@ -151,7 +151,7 @@ def semijoin(q: Join, c: Derivation) -> Node | None:
 )
 def antijoin(q: Join, c: Derivation) -> Node | None:
     up, down = _flips(q, c)
-    return add(_joined(c.d(q.left), c.old(q.right), q), down, negative(up))
+    return add(_join_changes(c.d(q.left), c.old(q.right), q), down, negative(up))
 
 
 def outer_parts(q: Join) -> UnionAll:
@@ -181,7 +181,7 @@ def outer_join(q: Join, c: Derivation) -> Node | None:
     return c.d(outer_parts(q))
 
 
-def _affected(q: Node, keys: tuple[str, ...], c: Derivation) -> Node | None:
+def _recompute_affected(q: Node, keys: tuple[str, ...], c: Derivation) -> Node | None:
     """op(S₁ ⋉ K) − op(S₀ ⋉ K) for an operator that works on each group by itself, K being the groups in dS."""
     (source,) = q.inputs
     change = c.d(source)
@@ -202,7 +202,7 @@ def _affected(q: Node, keys: tuple[str, ...], c: Derivation) -> Node | None:
     sql="SELECT DISTINCT, UNION",
 )
 def distinct(q: Distinct, c: Derivation) -> Node | None:
-    return _affected(q, tuple(col.name for col in q.columns), c)
+    return _recompute_affected(q, tuple(col.name for col in q.columns), c)
 
 
 @rule(
@@ -212,7 +212,7 @@ def distinct(q: Distinct, c: Derivation) -> Node | None:
     sql="GROUP BY, aggregates without GROUP BY",
 )
 def aggregate(q: Aggregate, c: Derivation) -> Node | None:
-    return _affected(q, q.keys, c)
+    return _recompute_affected(q, q.keys, c)
 
 
 @rule(
@@ -222,7 +222,7 @@ def aggregate(q: Aggregate, c: Derivation) -> Node | None:
     sql="functions OVER (…)",
 )
 def window(q: Window, c: Derivation) -> Node | None:
-    return _affected(q, q.partition, c)
+    return _recompute_affected(q, q.partition, c)
 
 
 @rule(
@@ -233,7 +233,7 @@ def window(q: Window, c: Derivation) -> Node | None:
     when=lambda q: bool(q.order),
 )
 def top_k(q: TopK, c: Derivation) -> Node | None:
-    return _affected(q, (), c)
+    return _recompute_affected(q, (), c)
 
 
 def _by_rows(q: ExceptAll | IntersectAll, c: Derivation) -> Node | None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
-from nabla.algebra.expressions import Named
+from nabla.algebra.calls import Named
 from nabla.algebra.names import inserted_into, inserted_table, stored_fields
 from nabla.algebra.nodes import At, Join, Node, Project, Scan
 from nabla.algebra.traverse import map_nodes

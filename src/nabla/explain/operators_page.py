@@ -10,7 +10,7 @@ from nabla.algebra.nodes import WEIGHT
 from nabla.calculus import rules as rules  # registers the laws
 from nabla.calculus.laws import LAWS, Law
 from nabla.calculus.methods import AFFECTED_GROUPS, CHANGE_TABLE, GROUPING, METHODS
-from nabla.calculus.partials import FUNCTIONS, Maintained, maintained
+from nabla.calculus.partials import FUNCTIONS, Maintained, maintain
 from nabla.explain.tables import markdown_table
 
 _TYPES = {
@@ -94,7 +94,7 @@ def _function(name: str) -> list[tuple[str, ...]]:
 
 def _probe(name: str, type_: str) -> Maintained | None:
     call = Call(Column("result#1", type_), name, (Ref("x#0", type_),))
-    return maintained(call, WEIGHT)
+    return maintain(call, WEIGHT)
 
 
 def _kept(found: Maintained | None) -> tuple[str, str]:

@@ -25,7 +25,7 @@ from nabla.algebra.memo import Memo
 from nabla.algebra.names import unique_name
 from nabla.algebra.nodes import Aggregate, Distinct, Filter, Join, Node, Project, Scan
 from nabla.papers.change_steps import Conversion, Passing, Product, Way
-from nabla.papers.change_tables import can_convert, refreshed
+from nabla.papers.change_tables import apply_change, can_convert
 from nabla.papers.pair_laws import Operand
 from nabla.papers.pairs import Pairs
 
@@ -153,5 +153,5 @@ def refresh(way: Way, changed: frozenset[str], extent: Node) -> Node:
     for step in leaf_by_leaf(way, changed):
         table = way.change(step)
         if table is not None:
-            extent = refreshed(extent, table)
+            extent = apply_change(extent, table)
     return extent

@@ -1,4 +1,4 @@
-"""What happens to a change at the operators of a view: it is converted, passes, or meets an operand of a product.
+"""What happens to a change at the operators of a view: it is convert, passes, or meets an operand of a product.
 
 A way is a part of a view from its conversion points up to `node`. `group` are its group-by attributes, `added` those others
 whose change can be added to them, `causes` is its count, and `law` says what happens at the node. `extent` is τ(Q), the rows of
@@ -17,7 +17,7 @@ from nabla.algebra.expressions import Column
 from nabla.algebra.memo import Memo
 from nabla.algebra.nodes import Aggregate, Distinct, Filter, Join, Node, Project
 from nabla.algebra.notation.tree import tree
-from nabla.papers.change_tables import ChangeTableForm, converted
+from nabla.papers.change_tables import ChangeTableForm, convert
 from nabla.papers.pairs import Pairs
 
 
@@ -44,7 +44,7 @@ class Conversion:
         return Aggregate(rows, self.node.keys, (*self.node.calls, Call(self.causes, "count")))
 
     def change(self, pairs: Pairs) -> ChangeTableForm | None:
-        return converted(self.node, pairs.of(self.node.input), self.causes)
+        return convert(self.node, pairs.of(self.node.input), self.causes)
 
 
 @dataclass(frozen=True, eq=False)

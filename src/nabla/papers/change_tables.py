@@ -48,20 +48,20 @@ def _cancels(call: Call) -> bool:
     return call.function == "count" and len(call.arguments) < 2
 
 
-def converted(q: Aggregate, delta: Pair, causes: Column) -> ChangeTableForm | None:
+def convert(q: Aggregate, delta: Pair, causes: Column) -> ChangeTableForm | None:
     """□V = π_A,f,sum(c)((ΔQ × {1}) ∪ (cancel(∇Q) × {−1})), the weight doing what cancel does (definition 5.6)."""
     signed = [(plan, sign) for plan, sign in ((delta.insert, 1), (delta.delete, -1)) if plan is not None]
     if not signed:
         return None
     columns = (*q.input.columns, WEIGHT)
-    rows = UnionAll(tuple(_weighted(plan, sign) for plan, sign in signed), columns)
+    rows = UnionAll(tuple(_weigh(plan, sign) for plan, sign in signed), columns)
     calls = [Call(call.column, "sum", (_weighted_value(call),)) for call in q.calls]
     count = Call(causes, "sum", (WEIGHT.ref,))
     added = frozenset(call.column.name for call in q.calls)
     return ChangeTableForm(Aggregate(rows, q.keys, (*calls, count)), q.keys, added, causes)
 
 
-def _weighted(plan: Node, sign: int) -> Node:
+def _weigh(plan: Node, sign: int) -> Node:
     weight = Named(WEIGHT, number(sign))
     return Project(plan, (*(Named(c, c.ref) for c in plan.columns), weight))
 
@@ -84,7 +84,7 @@ class _Applied:
     fresh: Node  # 𝒩 = □Q ▷ E: groups that were not there
 
 
-def _applied(extent: Node, table: ChangeTableForm) -> _Applied:
+def _apply(extent: Node, table: ChangeTableForm) -> _Applied:
     beside = mark_columns(table.rows)
     on = same_keys(extent, beside, table.group)
     both = Join(extent, beside, on)
@@ -103,9 +103,9 @@ def _applied(extent: Node, table: ChangeTableForm) -> _Applied:
     return _Applied(Join(extent, beside, on, "semi"), left, Project(fresh, in_order))
 
 
-def refreshed(extent: Node, table: ChangeTableForm) -> Node:
+def apply_change(extent: Node, table: ChangeTableForm) -> Node:
     """E ⊔ □Q = (E − 𝒟) ∪ 𝒰 ∪ 𝒩 (definition 5.7)."""
-    sets = _applied(extent, table)
+    sets = _apply(extent, table)
     new = (RowSet(extent) - RowSet(sets.touched)) | RowSet(sets.updated) | RowSet(sets.fresh)
     assert new.plan is not None
     return new.plan
@@ -113,7 +113,7 @@ def refreshed(extent: Node, table: ChangeTableForm) -> Node:
 
 def back_to_delta(extent: Node, table: ChangeTableForm) -> Pair:
     """The minimal delta that a change table stands for: ∇Q = 𝒟 − (𝒰 ∪ 𝒩) and ΔQ = (𝒰 ∪ 𝒩) − 𝒟, without the counts."""
-    sets = _applied(extent, table)
+    sets = _apply(extent, table)
     names = tuple(c.name for c in extent.columns if c.name != table.causes.name)
     before = RowSet(project(sets.touched, names))
     after = RowSet(project(union(sets.updated, sets.fresh), names))

@@ -76,8 +76,8 @@ def extent(view: Node, pairs: Pairs) -> Node:
     causes = []
     for member in _members(view):
         product = _product([pairs.operand(relation).old for relation in member.relations])
-        causes.append(_tagged(product, member, 1))
-    return _summed(view, causes)
+        causes.append(_tag(product, member, 1))
+    return _sum(view, causes)
 
 
 def count_table(view: Node, pairs: Pairs) -> Node:
@@ -85,12 +85,12 @@ def count_table(view: Node, pairs: Pairs) -> Node:
     causes = []
     for member in _members(view):
         operands = [pairs.operand(relation) for relation in member.relations]
-        causes.append(_tagged(_inserted(operands), member, 1))
-        causes.append(_tagged(_deleted(operands), member, -1))
-    return _summed(view, causes)
+        causes.append(_tag(_inserted(operands), member, 1))
+        causes.append(_tag(_deleted(operands), member, -1))
+    return _sum(view, causes)
 
 
-def refreshed(view_extent: Node, table: Node) -> Node:
+def refresh(view_extent: Node, table: Node) -> Node:
     """The causes of both summed, and what has none left dropped (definition 3.5)."""
     return _without_zeros(UnionAll((view_extent, table), view_extent.columns))
 
@@ -114,14 +114,14 @@ def _product(relations: list[RowSet]) -> RowSet:
     return RowSet(reduce(Join, plans)) if len(plans) == len(relations) else EMPTY
 
 
-def _tagged(product: RowSet, member: Canonical, causes: int) -> Node | None:
+def _tag(product: RowSet, member: Canonical, causes: int) -> Node | None:
     if product.plan is None:
         return None
     tag = Named(CAUSES, number(causes))
     return Project(member.selected(product.plan), (*member.attributes, tag))
 
 
-def _summed(view: Node, causes: list[Node | None]) -> Node:
+def _sum(view: Node, causes: list[Node | None]) -> Node:
     members = tuple(part for part in causes if part is not None)
     return _without_zeros(UnionAll(members, (*view.columns, CAUSES)))
 

@@ -122,8 +122,8 @@ def left_outer_join(q: Operator, s: Operand, t: Operand) -> Changes:
     join = _as(q, "inner")
     lost, found = met(q, s.kept, t.deleted, t.new), met(q, s.kept, t.inserted, t.old)
     return (
-        q(s.deleted, t.old) | join(s.old, t.deleted) | padded(q, found),
-        q(s.inserted, t.new) | join(s.new, t.inserted) | padded(q, lost),
+        q(s.deleted, t.old) | join(s.old, t.deleted) | pad(q, found),
+        q(s.inserted, t.new) | join(s.new, t.inserted) | pad(q, lost),
     )
 
 
@@ -138,8 +138,8 @@ def right_outer_join(q: Operator, s: Operand, t: Operand) -> Changes:
     join = _as(q, "inner")
     lost, found = met(_mirror(q), t.kept, s.deleted, s.new), met(_mirror(q), t.kept, s.inserted, s.old)
     return (
-        q(s.old, t.deleted) | join(s.deleted, t.old) | padded(q, found),
-        q(s.new, t.inserted) | join(s.inserted, t.new) | padded(q, lost),
+        q(s.old, t.deleted) | join(s.deleted, t.old) | pad(q, found),
+        q(s.new, t.inserted) | join(s.inserted, t.new) | pad(q, lost),
     )
 
 
@@ -155,8 +155,8 @@ def full_outer_join(q: Operator, s: Operand, t: Operand) -> Changes:
     lost, found = met(q, s.kept, t.deleted, t.new), met(q, s.kept, t.inserted, t.old)
     lost_t, found_t = met(_mirror(q), t.kept, s.deleted, s.new), met(_mirror(q), t.kept, s.inserted, s.old)
     return (
-        left(s.deleted, t.old) | right(s.old, t.deleted) | padded(q, found) | padded(q, found_t),
-        left(s.inserted, t.new) | right(s.new, t.inserted) | padded(q, lost) | padded(q, lost_t),
+        left(s.deleted, t.old) | right(s.old, t.deleted) | pad(q, found) | pad(q, found_t),
+        left(s.inserted, t.new) | right(s.new, t.inserted) | pad(q, lost) | pad(q, lost_t),
     )
 
 
@@ -206,7 +206,7 @@ def _join_key(q: Join) -> tuple[Expr, ...] | None:
     return tuple(key) or None
 
 
-def padded(q: Operator, rows: RowSet) -> RowSet:
+def pad(q: Operator, rows: RowSet) -> RowSet:
     """× null: the rows of one side of an outer join, with NULLs for the columns of the other."""
     if rows.plan is None:
         return EMPTY

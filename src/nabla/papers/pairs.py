@@ -44,7 +44,7 @@ class Pairs:
         return Pair(operand.deleted.plan, operand.inserted.plan)
 
     def operand(self, q: Node) -> Operand:
-        return self._operands.once(q, lambda q: self.base(q) if isinstance(q, Scan) else self._derived(q))
+        return self._operands.once(q, lambda q: self.base(q) if isinstance(q, Scan) else self._derive(q))
 
     def base(self, scan: Scan) -> Operand:
         """A table. Its ∇R and ΔR are tables of their own."""
@@ -56,7 +56,7 @@ class Pairs:
             return Operand(table, deleted, inserted)
         return BaseRelation((table - inserted) | deleted, deleted, inserted, now=table)
 
-    def _derived(self, q: Node) -> Operand:
+    def _derive(self, q: Node) -> Operand:
         operator = Operator(q)
         operands = [self.operand(part) for part in operator.operands]
         old = operator(*(operand.old for operand in operands)) if operands else RowSet(q)

@@ -103,30 +103,30 @@ class _Reader:
         if not q.calls:
             return project(self.read(q.input), q.keys)
         blind = all(call.distinct or call.function in ("min", "max") for call in q.calls)
-        return q.with_inputs(self.read(q.input) if blind else self.told_apart(q.input))
+        return q.with_inputs(self.read(q.input) if blind else self.tell_apart(q.input))
 
     def difference(self, q: ExceptAll) -> Node:
         if not self.duplicate_free(q.left):
             raise NotSetAlgebra("EXCEPT ALL counts duplicates, and its first operand may have some")
         return self.same(q)
 
-    def told_apart(self, q: Node) -> Node:
+    def tell_apart(self, q: Node) -> Node:
         """A set with the columns of q and others, which has a row for every copy of a row of q: the columns that a scan
         or a projection leaves out are carried along, and tell the copies apart."""
         match q:
             case Scan():
                 return self.whole(q)
             case Filter():
-                return q.with_inputs(self.told_apart(q.input))
+                return q.with_inputs(self.tell_apart(q.input))
             case Project():
-                below = self.told_apart(q.input)
+                below = self.tell_apart(q.input)
                 self.carried += 1
                 carried = (Named(self.fresh(c, i), c.ref) for i, c in enumerate(below.columns))
                 return Project(below, (*q.outputs, *carried))
             case Join(kind="semi" | "anti"):
-                return q.with_inputs(self.told_apart(q.left), self.read(q.right))
+                return q.with_inputs(self.tell_apart(q.left), self.read(q.right))
             case Join():
-                joined = Join(self.told_apart(q.left), self.told_apart(q.right), q.on, q.kind)
+                joined = Join(self.tell_apart(q.left), self.tell_apart(q.right), q.on, q.kind)
                 if q.kind == "inner" or tells_padding(joined):
                     return joined
         if not self.duplicate_free(q):

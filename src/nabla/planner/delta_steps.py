@@ -9,7 +9,7 @@ from nabla.algebra.expressions import Expr
 from nabla.algebra.nodes import Filter, Node, Project, Scan
 from nabla.algebra.traverse import relations
 from nabla.calculus import rules as rules  # registers the laws
-from nabla.calculus.by_key import of_touched, touched_keys
+from nabla.calculus.by_key import restrict_to_touched, touched_keys
 from nabla.calculus.delta import Derivation
 from nabla.calculus.stages import Levels, Stage, Staged
 from nabla.planner.steps import Build, Finish, Iterate, Produce, Recompute, Replace, Settle, Step, Touch
@@ -28,7 +28,7 @@ def maintenance_steps(staged: Staged, changed: frozenset[str], rows: TableSizes 
     if staged.keyed:
         if not relations(staged.root) & changed:
             return ()
-        near = _after_derivation(of_touched(staged.root, staged.key), rows)
+        near = _after_derivation(restrict_to_touched(staged.root, staged.key), rows)
         return (Replace(staged.key_places, touched_keys(staged.root, staged.key, changed), near),)
     steps: list[Step] = []
     moved = set(changed)
@@ -100,8 +100,8 @@ def _stage_steps(
     ordered = _with_source(stage, _before_derivation(stage.source, moved, rows))
     touched = ordered.touched(derivation)
     steps: list[Step] = [Touch(stage, _after_derivation(touched, rows))] if touched is not None else []
-    query = _after_derivation(ordered.settled(derivation, deleted_extremes=False), rows)
-    if_lost = _after_derivation(ordered.settled(derivation), rows) if stage.deletions() else None
+    query = _after_derivation(ordered.settle(derivation, deleted_extremes=False), rows)
+    if_lost = _after_derivation(ordered.settle(derivation), rows) if stage.deletions() else None
     return [*steps, Settle(stage, query, if_lost, finish)]
 
 

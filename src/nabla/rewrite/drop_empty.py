@@ -1,4 +1,4 @@
-"""Leaving out what is known to be empty: terms of a sum, sides of a join, whole queries."""
+"""Leaving out parts of a query that are known to be empty: terms of a sum, sides of a join, whole queries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nabla.algebra.nodes import Constant, Join, Negate, Node, Project, UnionAll
 
 def nothing(like: Node) -> Node:
     """No rows, with the columns of another query."""
-    return _signed(Constant(like.columns, ()), like.signed)
+    return _with_sign(Constant(like.columns, ()), like.signed)
 
 
 def is_nothing(node: Node) -> bool:
@@ -28,15 +28,15 @@ def drop_empty(node: Node, empty: Callable[[Node], bool]) -> Node:
         return nothing(node)
     match node:
         case UnionAll():
-            return _fewer_members(node)
+            return _drop_members(node)
         case Join(kind="anti") if is_nothing(node.right):
             return node.left
         case Join(kind="left") if is_nothing(node.right) and not node.right.signed:
-            return _padded(node)
+            return _pad(node)
     return node
 
 
-def _fewer_members(node: UnionAll) -> Node:
+def _drop_members(node: UnionAll) -> Node:
     members = tuple(m for m in node.members if not is_nothing(m))
     if len(members) == len(node.members):
         return node
@@ -46,15 +46,15 @@ def _fewer_members(node: UnionAll) -> Node:
     if len(members) == 1:
         pairs = zip(node.output, members[0].columns, strict=True)
         fewer = Project(members[0], tuple(Named(o, c.ref) for o, c in pairs))
-    return _signed(fewer, node.signed)
+    return _with_sign(fewer, node.signed)
 
 
-def _padded(node: Join) -> Node:
+def _pad(node: Join) -> Node:
     """Rows of the left side that meet nothing: NULLs beside them."""
     here = node.left.names
     nulls = {c.name: null(c.type) for c in node.columns if c.name not in here}
     return Project(node.left, tuple(Named(c, nulls.get(c.name, c.ref)) for c in node.columns))
 
 
-def _signed(node: Node, signed: bool) -> Node:
+def _with_sign(node: Node, signed: bool) -> Node:
     return Negate(Negate(node)) if signed and not node.signed else node

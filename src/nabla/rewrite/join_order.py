@@ -1,9 +1,9 @@
 """Joining outwards from the change.
 
 Spark joins in the order it is told. A delta term must start with the change and look up one table after the other, each
-connected to what is already there by an equality, so that every intermediate stays small and can be broadcast. This
-module reorders clusters of inner joins: from the small operand outwards, smaller tables first, and, before derivation,
-with the operands that changed first, so that what did not change is looked up once for all terms together.
+connected by an equality to the tables joined so far, so that every intermediate result stays small and can be broadcast.
+This module reorders clusters of inner joins: from the small operand outwards, smaller tables first, and, before derivation,
+with the operands that changed first, so that all terms together look up once the tables that did not change.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _only_drops(node: Project) -> bool:
     return all(o.expr.column == o.column.name for o in node.outputs)
 
 
-def _connected(operand: Node, joined: frozenset[str], conjuncts: Sequence[Expr]) -> bool:
+def _is_tied(operand: Node, joined: frozenset[str], conjuncts: Sequence[Expr]) -> bool:
     """Whether an equality ties the operand to what is already joined."""
     found = (equality(conjunct, joined, operand.names) for conjunct in conjuncts)
     return any(e.left.columns and e.right.columns for e in found if e is not None)
@@ -110,26 +110,26 @@ def _order(cluster: Cluster, first: Callable[[Node], bool], rows: TableSizes) ->
     waiting = sorted(cluster.operands, key=lambda operand: not first(operand))
     conjuncts = list(cluster.conjuncts)
     tree = waiting.pop(0)
-    tree = _with_ready_filters(tree, conjuncts)
+    tree = _filter_when_ready(tree, conjuncts)
     while waiting:
-        tied = [operand for operand in waiting if _connected(operand, tree.names, conjuncts)]
-        operand = min(tied or waiting[:1], key=lambda o: (not first(o), _size(_filtered(o, conjuncts), rows)))
+        tied = [operand for operand in waiting if _is_tied(operand, tree.names, conjuncts)]
+        operand = min(tied or waiting[:1], key=lambda o: (not first(o), _size(_filter(o, conjuncts), rows)))
         waiting = [o for o in waiting if o is not operand]
-        operand = _with_ready_filters(operand, conjuncts)
-        # What reads the clock stays in a filter: only there is it maintained.
+        operand = _filter_when_ready(operand, conjuncts)
+        # A conjunct that reads the clock stays in a filter: the rules follow the clock in filters only.
         ready = [c for c in conjuncts if c.columns <= tree.names | operand.names and not timed((c,))]
         conjuncts = [c for c in conjuncts if c not in ready]
         tree = Join(tree, operand, tuple(ready))
     return Filter(tree, tuple(conjuncts)) if conjuncts else tree
 
 
-def _with_ready_filters(operand: Node, conjuncts: list[Expr]) -> Node:
-    filtered = _filtered(operand, conjuncts)
+def _filter_when_ready(operand: Node, conjuncts: list[Expr]) -> Node:
+    filtered = _filter(operand, conjuncts)
     conjuncts[:] = [c for c in conjuncts if not (c.columns and c.columns <= operand.names)]
     return filtered
 
 
-def _filtered(operand: Node, conjuncts: Sequence[Expr]) -> Node:
+def _filter(operand: Node, conjuncts: Sequence[Expr]) -> Node:
     ready = tuple(c for c in conjuncts if c.columns and c.columns <= operand.names)
     return Filter(operand, ready) if ready else operand
 

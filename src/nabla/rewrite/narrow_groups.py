@@ -32,7 +32,7 @@ def narrow_groups(plan: Node, is_key: IsKey) -> tuple[Node, tuple[str, ...]]:
     """The same query, with semijoins below its groups where those are of keys that some filtered table has few of; and
     what to tell of it."""
     narrowing = _Narrowing(plan, is_key)
-    return narrowing.visit(plan), tuple(narrowing.told)
+    return narrowing.visit(plan), tuple(narrowing.notes)
 
 
 @dataclass
@@ -50,7 +50,7 @@ class _Region:
             self.equal += [(o.column.name, o.expr.column) for o in node.outputs if o.expr.column is not None]
         if isinstance(node, Join) and node.kind in ("inner", "semi"):
             self.equal += exactly_equal_columns(node)
-        for part in _passed(node):
+        for part in _parts_passed(node):
             self.explore(part)
         return self
 
@@ -65,7 +65,7 @@ class _Region:
         return found
 
 
-def _passed(node: Node) -> tuple[Node, ...]:
+def _parts_passed(node: Node) -> tuple[Node, ...]:
     """The parts of a node that every row of its result has a row of."""
     match node:
         case Filter() | Project() | Join(kind="inner" | "semi"):
@@ -83,18 +83,18 @@ class _Narrowing:
         numbers = (number_of(column.name) for node in plan.walk() for column in node.columns)
         self._numbers = count(1 + max(numbers, default=0))
         self._done: Memo[Node, Node] = Memo()
-        self.told: list[str] = []
+        self.notes: list[str] = []
 
     def visit(self, node: Node) -> Node:
         return self._done.once(node, lambda node: self._within(node, _Region().explore(node)))
 
     def _within(self, node: Node, region: _Region) -> Node:
-        passed = _passed(node)
+        passed = _parts_passed(node)
         parts = [self._within(p, region) if any(p is q for q in passed) else self.visit(p) for p in node.inputs]
         node = with_inputs(node, parts)
-        return self._joined(node, region) if isinstance(node, Join) else node
+        return self._narrow_sides(node, region) if isinstance(node, Join) else node
 
-    def _joined(self, join: Join, region: _Region) -> Join:
+    def _narrow_sides(self, join: Join, region: _Region) -> Join:
         """A side of a join may lose groups that meet nothing, unless the join shows them."""
         for mine, other in exactly_equal_columns(join):
             left, right = join.left, join.right
@@ -113,7 +113,7 @@ class _Narrowing:
         if limit is None:
             return grouped
         (table,) = (node.table for node in limit.walk() if isinstance(node, Scan))
-        self.told.append(f"groups by {grouped.column(name).label} are kept for rows of {table} that its filter leaves")
+        self.notes.append(f"groups by {grouped.column(name).label} are kept for rows of {table} that its filter leaves")
         null_safe = all(c.null_safe for c in join.on if {name, partner} <= c.columns)
         return restrict(grouped, limit, (Match(grouped.column(name).ref, limit.columns[0], null_safe),))
 
@@ -122,7 +122,7 @@ class _Narrowing:
         same = region.same(name)
         for leaf in region.leaves:
             scan = _scan_of(leaf)
-            if scan.table in tables or not _filtered(leaf):
+            if scan.table in tables or not _has_filter(leaf):
                 continue
             for column in leaf.columns:
                 if column.name in same and self.is_key(scan.table, _field(leaf, column.name)):
@@ -177,7 +177,7 @@ def _is_leaf(node: Node) -> bool:
     return False
 
 
-def _filtered(leaf: Node) -> bool:
+def _has_filter(leaf: Node) -> bool:
     return any(isinstance(node, Filter) for node in leaf.walk())
 
 
@@ -187,7 +187,7 @@ def _scan_of(leaf: Node) -> Scan:
 
 
 def _field(leaf: Node, name: str) -> str:
-    """What a column is called in the table; nothing, if it is computed."""
+    """The field of the table that a column has; empty, if the column is computed."""
     match leaf:
         case Scan():
             return next(f for c, f in zip(leaf.output, leaf.fields, strict=True) if c.name == name)

@@ -58,7 +58,7 @@ def _check(name: str, before: Node, after: Node) -> None:
 
 @dataclass(frozen=True)
 class Keys:
-    """Which fields are keys, and notes for the user on what was made of it."""
+    """Knows which fields are keys; the notes tell the user what the passes made of it."""
 
     is_key: IsKey = NO_KEYS
     notes: list[str] = field(default_factory=list)
@@ -79,7 +79,7 @@ DEFINITION: tuple[Pass[Keys], ...] = (
 
 @dataclass(frozen=True)
 class Sizes:
-    """Which relations changed, and how many rows tables have."""
+    """Knows which relations changed, and how many rows tables have."""
 
     changed: frozenset[str] = frozenset()
     rows: TableSizes = field(default_factory=lambda: NOTHING_KNOWN)

@@ -33,7 +33,7 @@ def _require(node: Node, names: Names, needs: Memo[Node, Names]) -> None:
 
 def _rebuild(node: Node, needs: Memo[Node, Names], done: Memo[Node, Node]) -> Node:
     if node not in done:
-        narrowed = _NARROWED.get(type(node), _unchanged)(node, needs[node])
+        narrowed = _NARROWED.get(type(node), _keep)(node, needs[node])
         inputs = [_rebuild(input, needs, done) for input in node.inputs]
         narrowed = with_inputs(narrowed, inputs)
         done[node] = inputs[0] if _does_nothing(narrowed) else narrowed
@@ -84,7 +84,7 @@ _NEEDS: dict[type[Node], Callable[..., Names]] = {
 # ---------------------------------------------------------------- what is left of it
 
 
-def _unchanged(node: Node, needed: Names) -> Node:
+def _keep(node: Node, needed: Names) -> Node:
     return node
 
 

@@ -52,12 +52,12 @@ def _stop(node: Node, keys: Node, matches: tuple[Match, ...]) -> Node:
     return Join(node, keys, tuple(equal(m.value, m.key.ref, null_safe=m.null_safe) for m in matches), "semi")
 
 
-def _substituted(matches: tuple[Match, ...], definitions: dict[str, Expr]) -> tuple[Match, ...]:
+def _substitute(matches: tuple[Match, ...], definitions: dict[str, Expr]) -> tuple[Match, ...]:
     return tuple(replace(m, value=m.value.substitute(definitions)) for m in matches)
 
 
 def _project(node: Project, keys: Node, matches: tuple[Match, ...]) -> Node:
-    below = _substituted(matches, node.definitions)
+    below = _substitute(matches, node.definitions)
     if not all(m.value.deterministic for m in below):
         return _stop(node, keys, matches)
     return node.with_inputs(restrict(node.input, keys, below))
@@ -70,7 +70,7 @@ def _filter(node: Filter, keys: Node, matches: tuple[Match, ...]) -> Node:
 def _union(node: UnionAll, keys: Node, matches: tuple[Match, ...]) -> Node:
     def member(part: Node) -> Node:
         names = {o.name: c.ref for o, c in zip(node.output, part.columns, strict=True)}
-        return restrict(part, keys, _substituted(matches, names))
+        return restrict(part, keys, _substitute(matches, names))
 
     return node.with_inputs(*(member(part) for part in node.members))
 
@@ -83,7 +83,7 @@ def _within(matches: tuple[Match, ...], names: frozenset[str]) -> tuple[Match, .
     return tuple(m for m in matches if m.value.columns <= names)
 
 
-def _grouped(node: Aggregate | Window, keys: Node, matches: tuple[Match, ...]) -> Node:
+def _grouping(node: Aggregate | Window, keys: Node, matches: tuple[Match, ...]) -> Node:
     """A restriction on whole groups passes; what is left is tested above."""
     group = frozenset(node.keys if isinstance(node, Aggregate) else node.partition)
     below = _within(matches, group)
@@ -111,9 +111,7 @@ def _join(node: Join, keys: Node, matches: tuple[Match, ...]) -> Node:
 
 def _bag_operator(node: ExceptAll | IntersectAll, keys: Node, matches: tuple[Match, ...]) -> Node:
     names = {le.name: ri.ref for le, ri in zip(node.left.columns, node.right.columns, strict=True)}
-    return node.with_inputs(
-        restrict(node.left, keys, matches), restrict(node.right, keys, _substituted(matches, names))
-    )
+    return node.with_inputs(restrict(node.left, keys, matches), restrict(node.right, keys, _substitute(matches, names)))
 
 
 _PASSES: dict[type[Node], Callable[..., Node]] = {
@@ -121,8 +119,8 @@ _PASSES: dict[type[Node], Callable[..., Node]] = {
     Filter: _filter,
     UnionAll: _union,
     Distinct: _distinct,
-    Aggregate: _grouped,
-    Window: _grouped,
+    Aggregate: _grouping,
+    Window: _grouping,
     Generate: _generate,
     Join: _join,
     ExceptAll: _bag_operator,

@@ -138,4 +138,4 @@ def test_what_the_algebra_cannot_say_is_kept_as_sql_with_the_reason(spark, lake,
     assert isinstance(node, Opaque)
     assert node.code == "NABLA_UNSUPPORTED_OPERATOR"
     assert what in node.why
-    assert "line 1" in node.why
+    assert "line 1" in node.place

@@ -53,7 +53,7 @@ class LevelQueries:
 
 @dataclass(frozen=True)
 class Limits:
-    """What Spark refuses: more levels than this, or as many rows. -1 is no limit."""
+    """Spark refuses more levels than `levels` and as many rows as `rows`; -1 is no limit."""
 
     levels: int = -1
     rows: int = -1

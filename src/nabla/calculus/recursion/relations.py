@@ -24,22 +24,22 @@ def deleted(predicate: str) -> str:
 
 
 def frontier(predicate: str) -> str:
-    """What the last round found."""
+    """The rows that the last round found."""
     return f"{predicate}.frontier"
 
 
 def gone(predicate: str) -> str:
-    """What lost a derivation, rightly or not."""
+    """The rows that lost a derivation; they may have another one."""
     return f"{predicate}.gone"
 
 
 def added(predicate: str) -> str:
-    """What was derived again or anew."""
+    """The rows that were derived again or anew."""
     return f"{predicate}.added"
 
 
 def derived(predicate: str) -> str:
-    """What a round derived, known or not."""
+    """The rows that a round derived, known ones among them."""
     return f"{predicate}.derived"
 
 
@@ -66,7 +66,7 @@ def same(left: Expr, right: Expr) -> Expr:
 
 @dataclass(frozen=True)
 class Present:
-    """Which rows of the group's own predicates stand: those stored, if any, less what is gone, and what was added."""
+    """The rows of the group's own predicates that stand: those stored, if any, less those gone, and those added."""
 
     stored: bool
     gone: frozenset[str] = frozenset()

@@ -48,7 +48,7 @@ class ChangeTable(Stage):
         below = c.d(self.source)
         return None if below is None else self._change_table(below)
 
-    def settled(self, c: Derivation, deleted_extremes: bool = True) -> Node:
+    def settle(self, c: Derivation, deleted_extremes: bool = True) -> Node:
         """□V with the stored partial results of its groups: the old ones go, the merged ones come."""
         columns = self._change_table(self.source).columns
         table = Scan(self.touched_table, At.NEW, columns, stored_fields(columns))

@@ -67,7 +67,7 @@ class Stage:
         marked = tuple(k.renamed(mark_name(k.name, Mark.KEY)) for k in keys)
         return Scan(self.touched_table, At.NEW, marked, stored_fields(keys))
 
-    def settled(self, c: Derivation, deleted_extremes: bool = True) -> Node:
+    def settle(self, c: Derivation, deleted_extremes: bool = True) -> Node:
         """Second query, the signed change of the state: what the touched groups are now, less what is stored for them."""
         now = self._of_touched(c.new(self.source))
         after, before = self.node.with_inputs(now), self._of_touched(self.rows(At.OLD))
@@ -97,7 +97,7 @@ class Stage:
         return Filter(by_row, (compare(COPIES.ref, "<>", number(0)),))
 
     def present(self) -> Expr | None:
-        """Which rows of the state are rows of the stage; None if all are."""
+        """The condition under which a row of the state is a row of the stage; None if all are."""
         return None
 
     def outputs(self) -> tuple[Named, ...]:

@@ -11,7 +11,7 @@ from nabla.algebra.nodes import WEIGHT, Aggregate, At, Distinct, Filter, Node, P
 from nabla.algebra.shape import shape
 from nabla.calculus.delta import Derivation
 from nabla.calculus.methods import AFFECTED_GROUPS, AFFECTED_PARTITIONS, CHANGE_TABLE, FIRST_ROWS, LEVELS, ONE_PARTITION
-from nabla.calculus.partials import maintained
+from nabla.calculus.partials import maintain
 from nabla.calculus.stages.change_table import ChangeTable
 from nabla.calculus.stages.levels import LEVEL, Levels
 from nabla.calculus.stages.stage import Stage
@@ -56,7 +56,7 @@ class Staged:
         return Derivation(changed, {s.table: s.contents for s in self.stages})
 
     def building(self) -> Derivation:
-        """Where every stage has just been built when it is read."""
+        """A derivation that reads every stage from a state that has just been built."""
         return Derivation(frozenset(), {s.table: s.built for s in self.stages})
 
 
@@ -84,7 +84,7 @@ def _stage(node: Node, table: str) -> Stage | None:
     if isinstance(node, Distinct):
         return _stage(Aggregate(node.input, tuple(c.name for c in node.columns)), table)
     if isinstance(node, Aggregate):
-        functions = [maintained(call, WEIGHT) for call in node.calls]
+        functions = [maintain(call, WEIGHT) for call in node.calls]
         kept = tuple(f for f in functions if f is not None)
         if len(kept) == len(functions):
             stage = ChangeTable(table, node, node.keys, CHANGE_TABLE, (), kept)

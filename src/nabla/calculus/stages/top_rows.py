@@ -18,7 +18,8 @@ NEW = Column(own_name("new"), "int", False)
 
 @dataclass(frozen=True)
 class TopRows(Stage):
-    """The first rows of a relation. Where they stand in the order, beside the change, mostly tells what they are now."""
+    """The first rows of a relation. The stored ones and the changed ones, in order, mostly decide which rows are first now;
+    the relation itself is read only where they do not."""
 
     @property
     def limit(self) -> int:

@@ -1,6 +1,6 @@
 """Settling a change table on the driver: □V and the stored partial results of its groups, merged by Arrow in milliseconds.
 
-This is the second query of a change table (`ChangeTable.settled`) for the usual case: the touched groups fit on the driver
+This is the second query of a change table (`ChangeTable.settle`) for the usual case: the touched groups fit on the driver
 and none of them lost its min or max. A view that is nothing but the stage is finished here, too. Spark computes whatever
 Arrow would compute differently.
 """

@@ -71,7 +71,7 @@ def define(
     functions: dict[int, PythonFunction] = {}
     try:
         functions = resolved.python_functions()
-        plan = _rewritten(_walked(resolved, functions, notes), is_key, notes)
+        plan = _rewrite_definition(_walked(resolved, functions, notes), is_key, notes)
     except Unsupported as refusal:
         plan = _opaque(refusal, sql, read, resolved.columns, view)
     outputs = tuple(c.name for c in resolved.columns)
@@ -158,7 +158,7 @@ def _walked(query: Query, functions: Mapping[int, PythonFunction], notes: list[N
     return plan
 
 
-def _rewritten(plan: Node, is_key: IsKey, notes: list[Note]) -> Node:
+def _rewrite_definition(plan: Node, is_key: IsKey, notes: list[Note]) -> Node:
     keys = Keys(is_key)
     plan = rewrite(plan, DEFINITION, keys)
     notes.extend(Note("GROUPS_NARROWED", text) for text in keys.notes)

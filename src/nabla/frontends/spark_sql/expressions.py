@@ -325,7 +325,9 @@ def _timestamp_as_number(t: Translator, e: Expression) -> Expr:
     return t.call(e, function)
 
 
-_TRANSPARENT = frozenset({"Alias", "OuterReference", "UnaryPositive", "KnownNullable", "KnownNotNull", "KnownFloatingPointNormalized"})
+_TRANSPARENT = frozenset(
+    {"Alias", "OuterReference", "UnaryPositive", "KnownNullable", "KnownNotNull", "KnownFloatingPointNormalized"}
+)
 
 _PARTS_OF_TIME = {
     "SecondWithFraction": "SECOND",
