@@ -141,11 +141,11 @@ def test_a_commit_that_was_interrupted_after_it_was_made_is_kept(lake: Lake, mon
 
 def test_a_build_that_fails_leaves_no_file(shared: Lake) -> None:
     with nothing_left(shared):
-        with pytest.raises(NablaError, match=r"DIVIDE_BY_ZERO|Division by zero"):
+        with pytest.raises(NablaError, match="Division by zero"):
             shared.create_view("v", "SELECT 1 / (n - n) AS x FROM items")
-        with pytest.raises(NablaError, match=r"DIVIDE_BY_ZERO|Division by zero"):
+        with pytest.raises(NablaError, match="Division by zero"):
             shared.create_rules("r", "big(I) :- items(I, P, N), N > 1. bad(X) :- items(I, P, N), X = 1 / (N - N).")
-        with pytest.raises(NablaError, match=r"DIVIDE_BY_ZERO|Division by zero"):
+        with pytest.raises(NablaError, match="Division by zero"):
             shared.create_constraint("c", "SELECT 1 / (n - n) AS x FROM items")
         with pytest.raises(PySparkException, match="DIVIDE_BY_ZERO"):
             shared.create_table("t", data=shared.sql("SELECT 1 / (n - n) AS x FROM items"))
