@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from nabla._cached import cached_property
-from nabla.algebra.functions import FUNCTIONS, NEGATED
+from nabla.algebra.functions import FUNCTIONS, NEGATED, Function
 from nabla.algebra.names import label_of
 
 Names = Callable[[str], str]
@@ -236,10 +236,20 @@ class Apply(Expr):
         return replace(self, arguments=parts, nullable=nullable and self.function not in _NEVER_NULL)
 
     def spell(self, names: Names) -> str:
-        if self.function == "Not" and isinstance(self.arguments[0], Apply) and self.arguments[0].function in NEGATED:
-            of = self.arguments[0]
-            return NEGATED[of.function].write([a.spell(names) for a in of.arguments], self.type)
-        return FUNCTIONS[self.function].write([a.spell(names) for a in self.arguments], self.type)
+        function, arguments = FUNCTIONS[self.function], self.arguments
+        inner = arguments[0] if arguments and self.function == "Not" else None
+        if isinstance(inner, Apply) and inner._is_truth_test:
+            function, arguments = Function("IS NOT TRUE", "postfix"), inner.arguments[:1]
+        elif isinstance(inner, Apply) and inner.function in NEGATED:
+            function, arguments = NEGATED[inner.function], inner.arguments
+        elif self._is_truth_test:
+            function, arguments = Function("IS TRUE", "postfix"), arguments[:1]
+        return function.write([a.spell(names) for a in arguments], self.type)
+
+    @property
+    def _is_truth_test(self) -> bool:
+        """Whether it is `x <=> true`, which people write as `x IS TRUE`."""
+        return self.null_safe and self.arguments[1] == Literal("true", "boolean")
 
     @property
     def sides(self) -> tuple[Expr, Expr] | None:
