@@ -238,16 +238,16 @@ class Apply(Expr):
     def spell(self, names: Names) -> str:
         function, arguments = FUNCTIONS[self.function], self.arguments
         inner = arguments[0] if arguments and self.function == "Not" else None
-        if isinstance(inner, Apply) and inner._is_truth_test:
+        if isinstance(inner, Apply) and inner.is_truth_test:
             function, arguments = Function("IS NOT TRUE", "postfix"), inner.arguments[:1]
         elif isinstance(inner, Apply) and inner.function in NEGATED:
             function, arguments = NEGATED[inner.function], inner.arguments
-        elif self._is_truth_test:
+        elif self.is_truth_test:
             function, arguments = Function("IS TRUE", "postfix"), arguments[:1]
         return function.write([a.spell(names) for a in arguments], self.type)
 
     @property
-    def _is_truth_test(self) -> bool:
+    def is_truth_test(self) -> bool:
         """Whether it is `x <=> true`, which people write as `x IS TRUE`."""
         return self.null_safe and self.arguments[1] == Literal("true", "boolean")
 
