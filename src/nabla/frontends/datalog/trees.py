@@ -11,7 +11,7 @@ from nabla.algebra.by_name import apply, by_name, infix
 from nabla.algebra.expressions import Expr, Foreign
 from nabla.frontends.datalog.terms import Apply, Constant, Operation, Term, Variable, sql_of
 
-_CLASSES = {"+": "Add", "-": "Subtract", "*": "Multiply", "/": "Divide", "mod": "Remainder"}
+_CLASSES = {"+": "Add", "-": "Subtract", "*": "Multiply", "/": "Divide", "div": "IntegralDivide", "mod": "Remainder"}
 
 
 def tree_of(term: Term, values: Mapping[Term, Expr]) -> Expr:
@@ -26,6 +26,8 @@ def tree_of(term: Term, values: Mapping[Term, Expr]) -> Expr:
             return by_name(term.function, arguments) or _foreign(term, arguments)
         case Operation(operands=(_,)):
             return apply("UnaryMinus", (tree_of(term.operands[0], values),))
+        case Operation(operator="||"):
+            return apply("Concat", tuple(tree_of(operand, values) for operand in term.operands))
         case Operation():
             left, right = (tree_of(operand, values) for operand in term.operands)
             return infix(_CLASSES[term.operator], left, right) or _foreign(term, (left, right))
