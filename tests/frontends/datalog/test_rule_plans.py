@@ -47,6 +47,14 @@ MEANINGS: dict[str, tuple[str, set[tuple[Any, ...]]]] = {
     "facts": ("p(1, 'a'). p(2, null). p(1, 'a').", {(1, "a"), (2, None)}),
     "facts widen": ("p(1). p(2.5). p(X) :- node(X), X < 2.", {(Decimal("1.0"),), (Decimal("2.5"),)}),
     "alternatives": ("p(X) :- node(X), X > 2; edge(X, 3).", {(5,), (2,), (3,)}),
+    "all operators": (
+        "p(X + 1, X - 1, X * 2, X / 2, X div 2, X mod 2, -X) :- node(X), X = 5.",
+        {(6, 4, 10, 2.5, 2, 1, -5)},
+    ),
+    "texts one after the other": (
+        "p(N || '-' || B || P) :- person(N, B, P), N = 'Bob'.",
+        {("Bob-1990-01-012.25",)},
+    ),
     "functions": ("p(upper(N), length(N)) :- person(N, _, _).", {("ADA", 3), ("BOB", 3)}),
     "aggregates see facts, not values": ("p(S, sum(A)) :- sale(_, S, A).", {("x", 10), ("y", 2), (None, 1)}),
     "duplicates of facts count once": ("p(X, count(Y)) :- edge(X, Y), X < 2.", {(1, 1)}),
@@ -159,6 +167,7 @@ def test_types_may_come_from_spark_which_is_asked_once() -> None:
         ("p(bigint(1), X) :- node(X).", "p(bigint(bigint(1)), X) :- node(X)."),
         ("p(X) :- node(X), 3 < X.", "p(X) :- node(X), X > 3."),
         ("p(nvl(X, 0)) :- node(X).", "p(ifnull(X, 0)) :- node(X)."),
+        ("p(N || 'x' || N) :- person(N, _, _).", "p(concat(N, 'x', N)) :- person(N, _, _)."),
         ("p(B - 5) :- person(_, B, _).", "p(date_add(B, -5)) :- person(_, B, _)."),
     ],
 )
