@@ -1,4 +1,4 @@
-"""What operators make of expressions: columns that they define, orders, and calls of aggregate and window functions."""
+"""Expressions as operators use them: columns that they define, orders, and calls of aggregate and window functions."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def load_plan(data: Any) -> Node:
 
 
 def _load(data: Any, columns: Types) -> Any:
-    """What `to_data` wrote; `columns` are those that an operator's expressions read."""
+    """Load a value that `to_data` wrote; `columns` are those that an operator's expressions read."""
     if isinstance(data, list):
         return tuple(_load(part, columns) for part in data)
     if not isinstance(data, dict):

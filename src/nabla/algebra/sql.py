@@ -54,7 +54,7 @@ _JOIN_WORDS = {
 
 
 Stem = Callable[[Node], str]
-"""What a node's common table expression is called, less a number; empty where it needs none."""
+"""The name of a node's common table expression, without its number; empty where it needs none."""
 
 
 def to_sql(node: Node, relation: Relation, hint: Hint = lambda join: None, stem: Stem = lambda node: "") -> str:
@@ -230,7 +230,7 @@ class _Printer:
 
     def recursion(self, node: Recursion) -> str:
         name, columns = f"levels{len(self.levels)}", [f"c{i}" for i in range(len(node.output))]
-        # Nothing of the step may be shared with what is outside of it.
+        # A common table expression outside of the recursion must not be used inside of its step.
         inner = _Printer(self.relation, self.hint, lambda node: "")
         inner.levels = {**self.levels, node.table: name}
         most = f" MAX RECURSION LEVEL {node.most_levels}" if node.most_levels >= 0 else ""

@@ -1,4 +1,4 @@
-"""What happens to a change at the operators of a view: it is convert, passes, or meets an operand of a product.
+"""The way of a change through the operators of a view: it is converted, it passes, or it meets an operand of a product.
 
 A way is a part of a view from its conversion points up to `node`. `group` are its group-by attributes, `added` those others
 whose change can be added to them, `causes` is its count, and `law` says what happens at the node. `extent` is τ(Q), the rows of

@@ -20,7 +20,7 @@ UNTRIED_MARGIN = 3.0
 """The same where the view was never maintained after a change of these tables and of about this size: nothing is learnt of
 what is never tried."""
 DOUBTFUL_MARGIN = 10.0
-"""The same where it was but once, long ago: a disturbed measurement must not decide for ever."""
+"""The same where it was measured only once, long ago: a disturbed measurement must not decide all later refreshes."""
 TINY_TABLES = 200_000
 """Below so many rows there is nothing to adapt to: Spark plans once and runs."""
 LARGE_CHANGE = 400_000

@@ -101,7 +101,7 @@ def positions(table: pa.Table, rows: pa.Table) -> pa.Array:
     members = _group(every, pa.chunked_array([pa.nulls(every.num_rows, pa.int64())]))[_ROW].combine_chunks()
     here = pa.scalar(table.num_rows, pa.int64())
     first, last = pc.list_element(members, 0), _last(members)
-    # What was asked for comes last in its group, after the row of the table that it equals.
+    # A row that was asked for comes last in its group, after the row of the table that it equals.
     asked = pc.greater_equal(last, here)
     found = pc.if_else(pc.less(first, here), first, pa.scalar(None, pa.int64()))
     return found.filter(asked).take(pc.sort_indices(last.filter(asked)))

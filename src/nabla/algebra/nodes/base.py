@@ -1,4 +1,4 @@
-"""What all nodes of the algebra have in common: columns, inputs, and checks at construction."""
+"""The base of all nodes of the algebra: columns, inputs, and checks at construction."""
 
 from __future__ import annotations
 

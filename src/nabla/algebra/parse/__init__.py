@@ -55,7 +55,7 @@ def read(text: str, columns: Types, type_: str = "", nullable: bool = True, dete
     return replace(found, type=type_, nullable=nullable) if isinstance(found, Apply | Ref) else found
 
 
-# What Spark calls the aggregate functions that sqlglot has under another name only.
+# Aggregate functions that sqlglot has under another name than Spark.
 _SPARK_NAMES: dict[type[exp.Expr], str] = {
     exp.ArrayUniqueAgg: "collect_set",
     exp.ArrayAgg: "collect_list",

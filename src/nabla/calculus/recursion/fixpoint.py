@@ -172,8 +172,10 @@ class Fixpoint(Generic[Relation]):
         raise self._endless(phase)
 
     def _following(self, fresh: Mapping[str, Relation], present: Present) -> dict[str, Relation]:
-        """What follows from the last round's rows and is not known. Where little is known, one query tells; of many rows
-        those are looked up that were derived."""
+        """The rows that follow from the last round's and are not known yet.
+
+        Where little is known, one query tells; of many rows those are looked up that were derived.
+        """
         known = sum(self.backend.size(self.made[added(p)]) for p in present.added)
         if not present.stored and known <= FEW_ROWS:
             return self._nonempty(self.backend.evaluate(self.queries.step_beyond(present, fresh), self.made))

@@ -162,7 +162,7 @@ def run(
 
 @contextmanager
 def _only_spark(lake: Lake) -> Iterator[None]:
-    """Nothing is computed by the driver."""
+    """Every query is computed by Spark, none by the driver."""
     most, lake.context.only_spark_rounds = driver_query.MOST_COMPUTED, True
     driver_query.MOST_COMPUTED = -1
     try:

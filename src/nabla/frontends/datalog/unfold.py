@@ -184,7 +184,7 @@ def _by_name(variables: Iterable[Variable]) -> dict[str, Variable]:
 
 
 def _arranged(variables: dict[str, Variable], first: Iterable[str]) -> tuple[Variable, ...]:
-    """Those of the head first, in its order."""
+    """The variables, those of the head first, in its order."""
     order = [n for n in first if n in variables]
     return tuple(variables[n] for n in dict.fromkeys([*order, *variables]))
 

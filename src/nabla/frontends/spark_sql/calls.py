@@ -35,7 +35,7 @@ _BOUNDS = {
     "CurrentRow": CURRENT_ROW,
 }
 
-# What is printed here, so that Spark need not be asked for it.
+# Functions and forms that are translated here, so that Spark need not print them.
 PRINTED = _FRAMELESS | _BOUNDS.keys() | {"NthValue", "WindowExpression", "WindowSpecDefinition", "SpecifiedWindowFrame"}
 PRINTED |= {"SortOrder", "ListAgg", "Mode", "First", "Last", "HyperLogLogPlusPlus", "PivotFirst"}
 

@@ -45,7 +45,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Definition:
-    """What a view is. The columns of `plan` stand in the order of `outputs`, which are the names that users see."""
+    """The definition of a view. The columns of `plan` stand in the order of `outputs`, which are the names that users see."""
 
     plan: Node
     outputs: tuple[str, ...]

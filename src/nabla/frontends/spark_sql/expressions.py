@@ -252,13 +252,13 @@ def _with_default(default: str) -> Callable[[Translator, Expression], Expr]:
 
 
 def _part_of_interval(t: Translator, e: Expression) -> Expr:
-    """What EXTRACT and arithmetic with intervals become."""
+    """The whole years, days … of an interval: EXTRACT and arithmetic with intervals become this."""
     interval, part = t.expr(e.children[0]), _PARTS_OF_TIME[e.kind]
     return interval_part(interval, part) or Foreign(f"date_part('{part}', {hole(0)})", (interval,), e.type, e.nullable)
 
 
 def _at_least_known(t: Translator, e: Expression) -> Expr:
-    """What `dropna` filters by. Of floating point numbers, NaN counts as unknown."""
+    """The filter of `dropna`: at least n values are known. Of floating point numbers, NaN counts as unknown."""
     total: Expr | None = None
     for child in e.children:
         value = t.expr(child)

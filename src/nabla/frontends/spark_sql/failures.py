@@ -1,4 +1,4 @@
-"""What Spark says about a query that it does not take, in Nabla's words."""
+"""Spark's errors about a query, as errors of Nabla: with a code, the place and a remedy."""
 
 from __future__ import annotations
 

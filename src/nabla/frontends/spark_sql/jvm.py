@@ -57,7 +57,7 @@ _SHAPE = (
 
 @dataclass(frozen=True)
 class ReadRelation:
-    """What a plan reads: a table of the lake, or else something under a name or none."""
+    """A relation that a plan reads: a table of the lake, or something else, which may have a name."""
 
     table: str | None
     name: str | None

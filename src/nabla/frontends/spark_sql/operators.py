@@ -180,7 +180,7 @@ def _called(
 
 
 def _pivoted(w: Walker, p: Translator, e: Expression, calls: dict[str, Call]) -> Expr:
-    """What PIVOT is to Catalyst: an array with a place for each value. Below it there is one row for each value."""
+    """PIVOT as Catalyst has it: an array with a place for each value. Below it there is one row for each value."""
     function = e.children[0]
     pivot, value = map(p.expr, function.children)
     parts = []

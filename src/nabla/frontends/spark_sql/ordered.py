@@ -1,8 +1,9 @@
-"""What depends on the order of rows: LIMIT and OFFSET, the aggregates `first`, `last`, `collect_list` and `listagg` over a
-subquery with ORDER BY, and what `dropDuplicates` becomes.
+"""Operators and functions that depend on the order of rows.
 
-Rows of a table have no order, so the order of the subquery goes into the call. Of rows that are equal in it, and of all rows
-where there is none, Spark may take any; here it is the least by the values that are taken, whoever computes it and when.
+LIMIT and OFFSET, the aggregates `first`, `last`, `collect_list` and `listagg` over a subquery with ORDER BY, and what
+`dropDuplicates` becomes. Rows of a table have no order, so the order of the subquery goes into the call. Of rows that are
+equal in it, and of all rows where there is none, Spark may take any; here it is the least by the values that are taken,
+whoever computes it and when.
 """
 
 from __future__ import annotations
@@ -150,7 +151,7 @@ def _sorted(call: Call, order: Sequence[Order], around: str, test: Expr | None) 
 
 
 def _row(order: Sequence[Order], value: Expr | None = None) -> Expr:
-    """What rows are compared by, and the value that is taken."""
+    """A struct of the expressions that rows are compared by, and of the value that is taken."""
     fields = [(f"o{i}", o.expr) for i, o in enumerate(order)] + ([("v", value)] if value else [])
     return named_struct(fields)
 

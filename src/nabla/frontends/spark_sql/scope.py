@@ -1,4 +1,4 @@
-"""What an operator of the algebra is called from Catalyst's side."""
+"""An operator of the algebra with its columns under the numbers that Catalyst gave them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the walk from Catalyst's operators to the algebra keeps in mind, and what several operators share."""
+"""The walk from Catalyst's operators to the algebra: its state, and steps that several operators share."""
 
 from __future__ import annotations
 

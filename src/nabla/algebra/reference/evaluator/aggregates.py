@@ -29,7 +29,7 @@ class Inputs(NamedTuple):
 
     @property
     def values(self) -> list[Value]:
-        """Those of the first argument that are not NULL."""
+        """The values of the first argument that are not NULL."""
         return [row[0] for row in self.rows if row[0] is not None]
 
     @property

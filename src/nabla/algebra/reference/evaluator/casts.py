@@ -143,7 +143,7 @@ def _by_type(table: Mapping[type, Cast], target: SqlType) -> Cast:
 
 
 def _of_nothing(value: Value) -> Value:
-    """What a type alone decides: a NULL, or an array without elements."""
+    """A value that its type alone decides: a NULL, or an array without elements."""
     if value is None or value == ():
         return value
     raise CannotEvaluate("CAST of a nested value")

@@ -1,4 +1,4 @@
-"""What an expression is compiled to: a function of a row, and the type of what it returns."""
+"""Terms: an expression compiled to a function of a row, with the type of its result."""
 
 from __future__ import annotations
 
