@@ -206,8 +206,7 @@ _WRITTEN: dict[str, Callable[[str, str], str]] = {
 
 def is_literal_type(type_: str) -> bool:
     """Whether constants of a type have a form here; all others are `Foreign`."""
-    plain = type_ if type_.startswith("decimal(") else type_.partition("(")[0]
-    return (plain.partition("(")[0] in _WRITTEN and " " not in type_) or type_.startswith("interval ")
+    return (type_.partition("(")[0] in _WRITTEN and " " not in type_) or type_.startswith("interval ")
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,12 @@ from decimal import Decimal
 from nabla.algebra.build import is_null_literal
 from nabla.algebra.expressions import Apply, Expr, Literal
 from nabla.algebra.functions import COMPARISONS
+from nabla.algebra.types import decimal_of
 
 Arguments = tuple[Expr, ...]
 Rule = Callable[[Apply], Expr]
 
 _BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
-_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 _MIRRORED = {
     "EqualTo": "EqualTo",
     "EqualNullSafe": "EqualNullSafe",
@@ -116,7 +116,7 @@ def _minus(e: Apply) -> Expr:
     (operand,) = e.arguments
     if isinstance(operand, Literal) and operand.value is not None and operand.type in _BITS:
         return _fitting(-int(operand.value), operand.type) or e
-    if isinstance(operand, Literal) and operand.value is not None and _DECIMAL.fullmatch(operand.type):
+    if isinstance(operand, Literal) and operand.value is not None and decimal_of(operand.type):
         return Literal(operand.value[1:] if operand.value.startswith("-") else f"-{operand.value}", operand.type)
     return e
 
@@ -151,9 +151,9 @@ def _converted(value: str, old: str, new: str) -> Literal | None:
         return _date(value)
     if old == "string" and new in ("float", "double"):
         return _fraction(value, new)
-    decimal = _DECIMAL.fullmatch(new)
-    if decimal and (old in _BITS or _DECIMAL.fullmatch(old)):
-        return _decimal(Decimal(value), int(decimal[1]), int(decimal[2]), new)
+    decimal = decimal_of(new)
+    if decimal and (old in _BITS or decimal_of(old)):
+        return _decimal(Decimal(value), *decimal, new)
     return None
 
 

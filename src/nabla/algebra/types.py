@@ -51,11 +51,18 @@ _SYNONYMS = {
     "dec": SqlType("decimal"),
     "numeric": SqlType("decimal"),
 }
+_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 _DDL = re.compile(r"\s*(\w+)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?")
 
 
 def decimal(precision: int, scale: int) -> SqlType:
     return SqlType("decimal", precision, scale)
+
+
+def decimal_of(ddl: str) -> tuple[int, int] | None:
+    """Precision and scale, if the type is a decimal that says both."""
+    match = _DECIMAL.fullmatch(ddl)
+    return (int(match[1]), int(match[2])) if match else None
 
 
 @lru_cache(maxsize=4096)

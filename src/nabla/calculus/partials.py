@@ -8,7 +8,6 @@ fresh one, recompute their affected groups.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal as OneOf
@@ -18,6 +17,7 @@ from nabla.algebra.build import TRUE, all_of, arithmetic, cast, coalesce, compar
 from nabla.algebra.calls import Call
 from nabla.algebra.expressions import Apply, Column, Expr, Literal
 from nabla.algebra.names import part_name
+from nabla.algebra.types import decimal_of
 
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
 ORDERED = (*INTEGERS, "float", "double", "string", "date", "timestamp", "timestamp_ntz", "boolean", "binary")
@@ -77,11 +77,6 @@ class Maintained:
     call: Call
     partials: tuple[Partial, ...]
     value: Expr
-
-
-def decimal_of(type_: str) -> tuple[int, int] | None:
-    match = re.fullmatch(r"decimal\((\d+),\s*(\d+)\)", type_)
-    return (int(match[1]), int(match[2])) if match else None
 
 
 def maintain(call: Call, weight: Column) -> Maintained | None:

@@ -37,7 +37,7 @@ from pyspark.sql.types import (
     _parse_datatype_string,
 )
 
-from nabla.algebra.types import between_commas
+from nabla.algebra.types import between_commas, decimal_of
 from nabla.errors import NablaError
 
 _STORABLE = frozenset(
@@ -56,7 +56,6 @@ _PLAIN: dict[str, DataType] = {
 }
 _STRUCTURED = re.compile(r"(array|map|struct)\s*<(.+)>", re.IGNORECASE)
 _FIELD = re.compile(r"(\w+)\s*:\s*((?!.*\b(?:not null|comment)\b)[^`]+)", re.IGNORECASE)
-_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 
 
 def parse(ddl: str) -> StructType:
@@ -81,8 +80,8 @@ def type_of(ddl: str) -> DataType:
     kind = ddl.strip().lower()
     if kind in _PLAIN:
         return _PLAIN[kind]
-    if decimal := _DECIMAL.fullmatch(kind):
-        return DecimalType(int(decimal[1]), int(decimal[2]))
+    if decimal := decimal_of(kind):
+        return DecimalType(*decimal)
     if structured := _STRUCTURED.fullmatch(ddl.strip()):
         parts = between_commas(structured[2])
         fields = [_FIELD.fullmatch(part) for part in parts]

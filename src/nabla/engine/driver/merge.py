@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 import pyarrow.types as kinds
 
 from nabla.algebra.names import stored_fields
-from nabla.calculus.partials import Maintained, Partial, decimal_of
+from nabla.algebra.types import decimal_of
+from nabla.calculus.partials import Maintained, Partial
 from nabla.calculus.stages import ChangeTable
 from nabla.planner.steps import Finish
 from nabla.storage import bags, reading
