@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+
+os.environ.setdefault("NABLA_SYNC", "off")  # read when nabla is imported; tests of syncing bring a machine of their own
+
 from hypothesis import HealthCheck, settings
 
 from nabla.dev.testing.cluster import MASTER
@@ -19,6 +22,15 @@ settings.register_profile("ci", settings.get_profile("dev"), max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 _SESSIONS: list[SparkSession] = []
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _configuration(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Lakes of tests are noted as made by this user, but not in the user's own configuration."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("configuration")))
+        patch.delenv("NABLA_TRUST", raising=False)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -42,3 +54,4 @@ def _names_of_a_module_go_with_it() -> Iterator[None]:
     for session in _SESSIONS:
         for view in session.sql("SHOW VIEWS").collect():
             session.catalog.dropTempView(view.viewName)
+        session.createDataFrame([], "x INT")  # makes it the active session again, whichever a test has used last

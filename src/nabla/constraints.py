@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from nabla._arguments import check_arguments
 from nabla.algebra.expressions import quote
 
 
+@check_arguments
 def key(table: str, *columns: str) -> str:
     """No two rows agree in all columns of a key, and none of these is NULL."""
     names = ", ".join(map(quote, columns))
@@ -12,6 +14,7 @@ def key(table: str, *columns: str) -> str:
     return f"SELECT {names}, COUNT(*) AS copies FROM {quote(table)} GROUP BY {names} HAVING COUNT(*) > 1 OR {missing}"
 
 
+@check_arguments
 def foreign_key(table: str, column: str, target: str) -> str:
     """Every value of a column, NULL aside, occurs in the column `target`, written "table.column"."""
     other, _, its = target.partition(".")
@@ -21,6 +24,7 @@ def foreign_key(table: str, column: str, target: str) -> str:
     )
 
 
+@check_arguments
 def same_size(one: str, other: str) -> str:
     """Two tables or views have as many rows. Only the sizes of the changes are looked at: |ΔS| − |∇S| = |ΔT| − |∇T|."""
     return (

@@ -16,6 +16,25 @@ class NablaError(Exception):
         super().__init__(f"{code}: {message}{where}.{todo}")
 
 
+def wrong_argument(name: str, value: object, wanted: str) -> NablaError:
+    """The error for an argument of a type that a function does not take."""
+    return NablaError(
+        "NABLA_ARGUMENT",
+        f"{name} cannot be {'None' if value is None else f'a {type(value).__name__}'}",
+        place=f"{name}=",
+        remedy=f"Pass {wanted}.",
+    )
+
+
+class MachineFault(NablaError, OSError):
+    """The machine failed: a full disk, a missing permission, a damaged file. It is an OSError, too, so that code which can do
+    without the file goes on, as after any other error of the operating system."""
+
+
+class MissingFile(MachineFault, FileNotFoundError):
+    """A file that should be there is not."""
+
+
 class Conflict(NablaError):
     """Somebody else committed first, and the work cannot be repeated on top of theirs."""
 

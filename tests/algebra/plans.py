@@ -45,7 +45,7 @@ def project(node: Node, **outputs: str) -> Project:
 
 
 def renamed(node: Node, mark: str) -> Project:
-    return Project(node, tuple(Named(c.renamed(c.name + mark), c.ref) for c in node.columns))
+    return Project(node, tuple(Named(c.rename(c.name + mark), c.ref) for c in node.columns))
 
 
 def call(name: str, function: str, *arguments: str, **options: Any) -> Call:

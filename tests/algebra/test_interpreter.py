@@ -1,4 +1,4 @@
-"""What every node of the algebra means."""
+"""The meaning of every node of the algebra."""
 
 from __future__ import annotations
 

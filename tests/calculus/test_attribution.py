@@ -1,4 +1,4 @@
-"""Which changed rows a violation points to."""
+"""Attribution of a violation to changed rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ON = (equal(Column("lines.order_id#1", "int").ref, Column("orders.id#1", "int").
 
 def only(node: Node, *names: str) -> Project:
     return Project(
-        node, tuple(Named(node.column(n).renamed(f"out{i}#9"), node.column(n).ref) for i, n in enumerate(names))
+        node, tuple(Named(node.column(n).rename(f"out{i}#9"), node.column(n).ref) for i, n in enumerate(names))
     )
 
 

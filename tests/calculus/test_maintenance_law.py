@@ -35,7 +35,7 @@ def test_stages_of_every_operator_give_what_recomputing_gives(block: int) -> Non
 
 @pytest.fixture
 def fired(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often each rule has given a term."""
+    """The number of terms that each rule has given."""
     counted: Counter[str] = Counter()
 
     def counting(law: Law) -> Law:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+import nabla
 from nabla.algebra.calls import Named
 from nabla.algebra.expressions import Column
 from nabla.algebra.nodes import At, MalformedPlan, Negate, Node, Project, Scan
 from nabla.algebra.reference.interpreter import evaluate
 from nabla.calculus.delta import Derivation
 from nabla.dev.testing.random_plans import ALL, random_scenario
+from nabla.frontends.datalog.program import parse_program
+from nabla.frontends.nested.meaning import NestedSource
+from nabla.frontends.nested.plans import to_plan
+from nabla.frontends.nested.schema import Schema
 from nabla.rewrite.passes import AFTER_DERIVATION, BEFORE_DERIVATION, DEFINITION, Keys, Pass, Sizes, rewrite
 
 R = Scan("r", At.NEW, (Column("a#1", "int"), Column("b#2", "int")), ("a", "b"))
@@ -60,3 +65,17 @@ def test_the_passes_around_a_derivation_keep_the_change() -> None:
         if change is not None and derived is not None:
             near = rewrite(derived, AFTER_DERIVATION, Sizes(scenario.changed))
             assert evaluate(near, scenario.database) == evaluate(change, scenario.database), f"seed {seed}"
+
+
+def test_plans_of_rules_have_been_through_the_passes_of_a_definition() -> None:
+    program = parse_program("p(X, count(Y)) :- q(X, Y, Z), Z = 1.", {"q": [(c, "int") for c in "xyz"]})
+    plan = program.plan("p")
+    assert rewrite(plan, DEFINITION, Keys()) == plan
+    assert not any(isinstance(node, Project) and len(node.outputs) > 2 for node in plan.walk())
+
+
+def test_plans_of_nested_views_have_been_through_the_passes_of_a_definition() -> None:
+    schema = Schema.of("a INT, s ARRAY<STRUCT<b: INT>>, t ARRAY<STRUCT<c: INT>>")
+    plan = to_plan(nabla.nested("r").project("s"), {"r": NestedSource(schema)})
+    assert rewrite(plan, DEFINITION, Keys()) == plan
+    assert [node.fields for node in plan.walk() if isinstance(node, Scan)] == [("a", "s")]

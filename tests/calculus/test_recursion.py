@@ -181,7 +181,7 @@ def check_change(plan: Node, database: Database, changed: frozenset[str]) -> Non
 
 
 def test_a_cycle_that_nothing_reaches_ends_no_refresh_late() -> None:
-    """What is lost leads into a new cycle: taken by itself it would go around for ever."""
+    """The lost rows lead into a new cycle, which over-deletion alone would follow for ever."""
     plan = _recursion(_onward(), STARTS, levels=1_000)
     before = {"edge": Counter({(2, 3): 1}), "node": Counter({(1,): 1}), "blocked": Counter[tuple[int]]()}
     after = before | {"edge": Counter({(3, 4): 1, (4, 3): 1})}

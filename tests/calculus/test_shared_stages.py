@@ -13,12 +13,12 @@ from nabla.algebra.shape import shape
 from nabla.calculus.stages import cut
 from nabla.dev.testing.expressions import read_text
 from nabla.dev.testing.maintained import check
-from nabla.dev.testing.random_data import Sizes, Table, random_database
+from nabla.dev.testing.random_data import RandomSizes, Table, random_database
 from nabla.explain.operators import stages_by_node
 from nabla.planner.delta_steps import rebuild_steps
 from nabla.planner.steps import side_by_side
 
-SIZES = Sizes(rows=6, depth=2, scans=3, operations=3)
+SIZES = RandomSizes(rows=6, depth=2, scans=3, operations=3)
 TABLES = (Table("r", (Column("k", "int"), Column("x", "int"))),)
 
 

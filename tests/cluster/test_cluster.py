@@ -48,7 +48,7 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 @pytest.fixture(autouse=True)
 def everything_on_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver_query, "MOST_COMPUTED", -1)
+    monkeypatch.setattr(driver_query, "MOST_BYTES", -1)
 
 
 def executors(spark: SparkSession) -> int:

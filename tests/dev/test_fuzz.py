@@ -100,7 +100,7 @@ def test_the_reference_takes_the_first_rows_where_spark_by_itself_takes_others(s
 @pytest.mark.spark
 @pytest.mark.usefixtures("forgetful_union")
 def test_a_wrong_rule_is_found_on_spark_and_the_lake_made_small(spark: SparkSession, tmp_path: Path) -> None:
-    from nabla.dev.testing.fuzz.lake_case import LakeCase, TableRows, fault_of, shrunk
+    from nabla.dev.testing.fuzz.lake_case import LakeCase, TableRows, fault_of, shrink_case
     from nabla.dev.testing.fuzz.lake_script import lake_script
     from nabla.dev.testing.fuzz.lake_trial import Change
 
@@ -110,7 +110,7 @@ def test_a_wrong_rule_is_found_on_spark_and_the_lake_made_small(spark: SparkSess
     case = LakeCase((table,), (("v", sql),), batches)
     fault = fault_of(spark, case, tmp_path / "lake")
     assert fault is not None
-    small = shrunk(spark, case, fault, tmp_path, seconds=25)
+    small = shrink_case(spark, case, fault, tmp_path, seconds=25)
     assert len(small.batches) == 1
     assert len(small.views[0][1]) < len(sql)
     script = lake_script(small, fault.what, fault.view)

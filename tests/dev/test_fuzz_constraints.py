@@ -6,12 +6,12 @@ import pytest
 
 from nabla.algebra.reference.interpreter import Database
 from nabla.dev.testing import fuzz_constraints
-from nabla.dev.testing.fuzz_constraints import Kept, Tally, check
+from nabla.dev.testing.fuzz_constraints import ConstraintTally, Kept, check
 
 
 @pytest.mark.parametrize("block", range(4))
 def test_checks_from_the_change_equal_checks_from_scratch(block: int) -> None:
-    tally = Tally()
+    tally = ConstraintTally()
     for seed in range(block * 25, block * 25 + 25):
         check(seed, tally)
     assert tally.committed
@@ -23,4 +23,4 @@ def test_a_check_that_overlooks_a_change_is_found(monkeypatch: pytest.MonkeyPatc
         return self.violations, self.states
 
     monkeypatch.setattr(Kept, "after", blind)
-    assert fuzz_constraints.run(20, 0, Tally()) > 5
+    assert fuzz_constraints.run(20, 0, ConstraintTally()) > 5

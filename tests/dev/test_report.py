@@ -1,4 +1,4 @@
-"""What measurements say together."""
+"""Reports of measurements."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from nabla.algebra.reference.interpreter import Bag, Database, bag_of
 from nabla.calculus import rules as _rules  # noqa: F401  (registers the laws)
 from nabla.calculus.delta import Derivation
 from nabla.dev.testing.random_plans import ALL, Scenario, random_scenario
-from nabla.engine.driver.key_lookup import Lookup, Stored
+from nabla.engine.driver.key_lookup import Lookup, StoredScan
 from nabla.rewrite.join_order import join_outwards
 from nabla.storage import files
 from nabla.storage.table import Snapshot
@@ -63,14 +63,14 @@ class Case:
     query: Node
     database: Database
     folder: Path
-    snapshots: dict[Scan, Stored] = field(default_factory=dict)
+    snapshots: dict[Scan, StoredScan] = field(default_factory=dict)
 
     def held(self, scan: Scan) -> pa.Table | None:
         if scan.at is not At.DELTA:
             return None
         return arrow(self.database.read(scan.table, scan.at), scan, self.database)
 
-    def stored(self, scan: Scan) -> Stored | None:
+    def stored(self, scan: Scan) -> StoredScan | None:
         if scan.at is At.DELTA:
             return None
         if scan not in self.snapshots:
@@ -81,7 +81,7 @@ class Case:
             names = {n: n for n in rows.schema.names}
             snapshot = Snapshot(folder, 0, schema, names, (), written)
             fields = dict(zip(scan.fields, rows.schema.names, strict=True))
-            self.snapshots[scan] = Stored(snapshot, fields)
+            self.snapshots[scan] = StoredScan(snapshot, fields)
         return self.snapshots[scan]
 
     def lookup(self) -> Lookup:

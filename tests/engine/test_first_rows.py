@@ -29,7 +29,7 @@ def _settled(view: TopK, database: Database) -> tuple[Counter[tuple[int, ...]] |
     old, new = (evaluate(reading(stage.node, at), database) for at in (At.OLD, At.NEW))
     stored = _stored(database, staged)
     stored.hidden[stage.state_table, At.OLD] = _log(old)
-    query = stage.touched(Derivation(frozenset({"r"})))
+    query = stage.find_touched(Derivation(frozenset({"r"})))
     assert query is not None
     rows = list(evaluate(query, stored).elements())
     table = pa.table([pa.array([r[i] for r in rows], pa.int64()) for i in range(5)], names=[f"c{i}" for i in range(5)])

@@ -13,14 +13,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 import nabla
-from nabla.dev.testing import load
+from nabla.dev.testing import kills, load
 from nabla.dev.testing.bank import audit, embezzle, found_bank, transfer
 
 pytestmark = pytest.mark.spark
 
 # A server that has imported everything and used nothing: its forks start in milliseconds and inherit no JVM.
 context = multiprocessing.get_context("forkserver")
-context.set_forkserver_preload(["nabla.dev.testing.load", "nabla.lake", "pyarrow.dataset", "pyarrow.acero"])
+context.set_forkserver_preload(["nabla.dev.testing.kills", "nabla.lake", "pyarrow.dataset", "pyarrow.acero"])
 
 
 @pytest.fixture(scope="module")
@@ -97,3 +97,10 @@ def test_a_bank_under_load_stays_balanced(bank: Path, tmp_path: Path) -> None:
     path = tmp_path / "bank"
     shutil.copytree(bank, path)
     assert "all invariants held" in load.run(path, 6.0, context)  # type: ignore[arg-type]
+
+
+def test_processes_killed_at_any_moment_leave_the_books_balanced(bank: Path, tmp_path: Path) -> None:
+    path = tmp_path / "bank"
+    shutil.copytree(bank, path)
+    killed = kills.run(path, 6, Random(1), context)
+    assert killed.total() >= 6

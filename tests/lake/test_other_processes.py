@@ -34,12 +34,12 @@ CHILD = """
 import sys, nabla
 from nabla.engine.driver import driver_query
 from nabla.engine.spark.session import build_session
-from nabla.storage import faults
+from nabla.storage import machine
 lake = nabla.open(sys.argv[1])
 if sys.argv[3:] == ["with Spark"]:
-    driver_query.MOST_COMPUTED = -1
+    driver_query.MOST_BYTES = -1
     lake = nabla.open(sys.argv[1], spark=build_session("killed", {"spark.master": "local[1]"}))
-faults.arm(sys.argv[2])
+machine.arm(sys.argv[2])
 lake.refresh(mode="incremental")
 """
 

@@ -103,6 +103,14 @@ CASES = (
         "Compare what tells values apart by itself, such as lower(...), or leave the collation to those who read.",
     ),
     Case(
+        "span",
+        "SELECT CAST(m AS STRING) AS m, n FROM (SELECT make_ym_interval(0, id) AS m, COUNT(*) AS n FROM t GROUP BY 1)",
+        "NABLA_HIDDEN_TYPE",
+        'the hidden state would have a column "m" of type interval year to month, which no Delta table stores',
+        "Aggregate",
+        "Turn it into a number or a text before rows are grouped, ordered or cut off.",
+    ),
+    Case(
         "sample",
         "SELECT id\nFROM t TABLESAMPLE (100 PERCENT)",
         "NABLA_UNSUPPORTED_OPERATOR",

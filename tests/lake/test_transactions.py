@@ -86,7 +86,7 @@ def test_old_versions_stay_readable(orders: Lake) -> None:
         ("NABLA_ABSENT_ROW", lambda tx: tx.delete("orders", rows=[(2, None, D(2), None)] * 3)),
         ("NABLA_WIDTH", lambda tx: tx.insert("orders", [(1, "a")])),
         ("NABLA_TYPE_MISMATCH", lambda tx: tx.insert("orders", [("one", "a", D(1), None)])),
-        ("NABLA_TYPE_MISMATCH", lambda tx: tx.insert("orders", [(1, "a", 1.5, None)])),
+        ("NABLA_TYPE_MISMATCH", lambda tx: tx.insert("orders", [(1.5, "a", D(1), None)])),
         ("NABLA_COLUMNS", lambda tx: tx.insert("orders", [{"id": 1, "nope": 2}])),
         ("NABLA_COLUMNS", lambda tx: tx.insert("orders", pa.table({"id": [1]}))),
         ("NABLA_ROWS", lambda tx: tx.insert("orders", "text")),

@@ -184,7 +184,7 @@ def _conversions(way: Way) -> list[Conversion]:
 
 
 def _crossed(node: Node, points: set[int]) -> list[int]:
-    """How many conversion points lie on each path from here to a leaf."""
+    """The number of conversion points on each path from here to a leaf."""
     here = id(node) in points
     if not node.inputs:
         return [int(here)]

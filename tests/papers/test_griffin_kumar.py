@@ -12,7 +12,7 @@ from nabla.algebra.expressions import Column, Expr
 from nabla.algebra.nodes import At, Join, Node, Scan
 from nabla.algebra.reference.interpreter import Database
 from nabla.dev.testing.expressions import read_text
-from nabla.papers.pair_laws import Operator
+from nabla.papers.pair_laws import ViewOperator
 from nabla.papers.pair_rules import friendless, met
 from nabla.papers.pairs import Pairs
 from nabla.papers.set_form import set_form
@@ -73,7 +73,7 @@ def test_figure_4_semijoin_deletions_as_printed() -> None:
     """(S ⋉ (∇T ▷ Tᵐ)) ∪ (∇S ⋉ (T − ∇T)) ∪ (∇S ⋉ (ΔT ⋉ T)): print lost the last sign, and only ⋉ makes it true."""
     q = Join(S, T, SAME_KEY, "semi")
     pairs = Pairs(BOTH)
-    s, t, semi = pairs.operand(S), pairs.operand(T), Operator(q)
+    s, t, semi = pairs.operand(S), pairs.operand(T), ViewOperator(q)
     key = (column(T, "l"),)
 
     def printed(sign: str) -> RowSet:
@@ -92,7 +92,7 @@ def test_figure_4_semijoin_deletions_as_printed() -> None:
 
 def test_equation_r1_says_what_a_friend_is_for_any_condition() -> None:
     """(Q ⋉ S) − (Q ⋉ T) = Q ⋉ (S ▷ T): S ⋉ fr(D, X) = (S ⋉ D) ▷ X."""
-    q = Operator(Join(S, T, SAME_KEY, "semi"))
+    q = ViewOperator(Join(S, T, SAME_KEY, "semi"))
     d, x = (Scan(name, At.NEW, T.columns, T.fields) for name in ("∇t", "t"))
     by_friends = met(q, RowSet(S), RowSet(d), RowSet(x)).plan
     by_condition = Join(Join(S, d, SAME_KEY, "semi"), x, SAME_KEY, "anti")

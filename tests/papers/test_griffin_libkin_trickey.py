@@ -22,10 +22,10 @@ from nabla.algebra.nodes import ExceptAll, Filter, IntersectAll, Join, Node, Sca
 from nabla.algebra.reference.interpreter import Database
 from nabla.dev.testing.expressions import read_text
 from nabla.dev.testing.random_plans import random_scenario
-from nabla.papers.pair_laws import Operator
+from nabla.papers.pair_laws import ViewOperator
 from nabla.papers.pair_notation import pairs_algebra
 from nabla.papers.pairs import Pair, Pairs, minimal
-from nabla.papers.qian_wiederhold import FIGURE_1, Equation, operator_sign, solution
+from nabla.papers.qian_wiederhold import FIGURE_1, FigureEquation, operator_sign, solution
 from nabla.papers.set_form import NotSetAlgebra, set_form
 from nabla.papers.sets import RowSet, project, union
 
@@ -83,20 +83,20 @@ OPERATORS: dict[str, Node] = {
 
 
 @pytest.mark.parametrize("equation", FIGURE_1, ids=lambda e: str(e.number))
-def test_figure_1_holds_for_all_sets(equation: Equation) -> None:
+def test_figure_1_holds_for_all_sets(equation: FigureEquation) -> None:
     """Both sides of an equation, for any change, minimal or not."""
     q = OPERATORS[equation.operator]
     assert operator_sign(q) == equation.operator
     rng = Random(equation.number)
-    sides = list(Operator(q).operands)
+    sides = list(ViewOperator(q).operands)
     names = [side.table for side in sides if isinstance(side, Scan)]
     changing = Scan(names[equation.place] + "'", sides[equation.place].at, sides[equation.place].columns, ("a", "b"))
     operands = [RowSet(side) for side in sides]
     s, t = operands[equation.place], operands[1 - equation.place] if len(operands) == 2 else RowSet(None)
     ds = RowSet(changing)
     operands[equation.place] = s - ds if equation.sign == "−" else s | ds
-    left = Operator(q)(*operands)
-    before, change = Operator(q)(*map(RowSet, sides)), equation.change(Operator(q), s, ds, t)
+    left = ViewOperator(q)(*operands)
+    before, change = ViewOperator(q)(*map(RowSet, sides)), equation.change(ViewOperator(q), s, ds, t)
     right = before - change if equation.result == "−" else before | change
     for _ in range(60):
         database = random_state(rng, S, T, changing)
@@ -169,7 +169,7 @@ def test_integrity_example_of_section_1_needs_minimality() -> None:
 
 
 def test_sizes_add_up_in_qian_and_wiederholds_solution_although_it_is_not_minimal() -> None:
-    """What they insert is never in Q − ∇Q and what they delete always is in Q: enough for counting, if for nothing else."""
+    """Inserted rows are never in Q − ∇Q, and deleted rows are always in Q. This is enough for counting."""
     for seed, database, changed, view in _views():
         theirs = solution(view, changed)
         deleted, inserted = rows(theirs.delete, database), rows(theirs.insert, database)

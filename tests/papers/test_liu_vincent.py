@@ -14,7 +14,7 @@ from nabla.frontends.nested import equations
 from nabla.frontends.nested.conditions import Condition, condition
 from nabla.frontends.nested.model import Relation, attribute_disjoint, contained, disjoint, inside, outside, relation
 from nabla.frontends.nested.operators import difference, expansion, intersection, join, projection, selection, union
-from nabla.frontends.nested.schema import Schema, is_prime, joined
+from nabla.frontends.nested.schema import Schema, is_prime, join_schemas
 
 STUD = Schema.of(
     "Name STRING, Subjs ARRAY<STRUCT<sjName STRING, Year INT, Marks ARRAY<STRUCT<testName STRING, Mark INT>>>>, "
@@ -126,7 +126,7 @@ class TestSection2:
         assert intersection(PSTUD, pstud_1) == stud(("Jack", [("DB", 1998, [("test2", 90)])], []))
 
     def test_example_2_11_joinable_schemas(self) -> None:
-        t = joined(STUD, ADDR)
+        t = join_schemas(STUD, ADDR)
         assert t.text == "{Name, Subjs*: {sjName, Year, Marks*: {testName, Mark}}, Tels*: {Tel}, Addr*: {Addr}}"
         assert is_prime(STUD, t)
         assert is_prime(ADDR, t)
@@ -134,14 +134,14 @@ class TestSection2:
 
     def test_definition_2_11_schemas_with_different_keys_are_not_joinable(self) -> None:
         with pytest.raises(NablaError, match="NABLA_NOT_JOINABLE"):
-            joined(STUD, Schema.of("sjName STRING, Addr ARRAY<STRUCT<Addr STRING>>"))
+            join_schemas(STUD, Schema.of("sjName STRING, Addr ARRAY<STRUCT<Addr STRING>>"))
         with pytest.raises(NablaError, match=r"NABLA_NOT_JOINABLE.*level 2, Subjs"):
-            joined(STUD, Schema.of("Name STRING, Subjs ARRAY<STRUCT<sjName STRING>>"))
+            join_schemas(STUD, Schema.of("Name STRING, Subjs ARRAY<STRUCT<sjName STRING>>"))
 
     def test_example_2_12_join(self) -> None:
         """Tables 9 and 10."""
         addresses = tels("12 Newton st", "5 Darling av")
-        expected = relation([(*JOHN, addresses)], joined(STUD, ADDR))
+        expected = relation([(*JOHN, addresses)], join_schemas(STUD, ADDR))
         assert join(PSTUD, relation([("John", addresses)], ADDR)) == expected
 
 
@@ -306,7 +306,7 @@ class TestSection5:
         d_3 = selection(self.D, self.good, STUD)
         assert d_3 == self.D
         d_2 = join(d_3, self.SUBJ_LECT)
-        both = joined(STUD, LECTS)
+        both = join_schemas(STUD, LECTS)
         assert d_2 == relation([("Sean", [("DB", 1998, [("exam", 90)], tels("Ben", "Tom"))], [])], both)
         d_1 = projection(d_2, LECTS)
         assert d_1 == relation([self.tuple_of("Sean")], LECTS)

@@ -1,4 +1,4 @@
-"""What a refresh is expected to take: the model, and what the view's past says."""
+"""Estimates of the time of a refresh, by the model and by the view's past."""
 
 from __future__ import annotations
 

@@ -11,10 +11,10 @@ from nabla.algebra.nodes import Aggregate, At, Filter, Join, JoinKind, Node, Pro
 from nabla.algebra.reference.interpreter import evaluate
 from nabla.dev.testing.expressions import read_text
 from nabla.dev.testing.maintained import check
-from nabla.dev.testing.random_data import Sizes, Table, random_database
+from nabla.dev.testing.random_data import RandomSizes, Table, random_database
 from nabla.rewrite.narrow_groups import narrow_groups
 
-SIZES = Sizes(rows=6, depth=2, scans=3, operations=3)
+SIZES = RandomSizes(rows=6, depth=2, scans=3, operations=3)
 TABLES = tuple(Table(name, (Column("k", "int"), Column("x", "int"))) for name in ("a", "p", "b"))
 
 

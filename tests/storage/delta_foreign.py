@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,29 @@ def delete_by_vector(folder: Path, version: int, path: str, rows: list[int], bef
     removed = {"path": path, "dataChange": True, "deletionTimestamp": 1, **old}
     hidden = {**add, "deletionVector": _vector(rows)}
     write_actions(folder, version, [{"commitInfo": {"operation": "DELETE"}}, {"remove": removed}, {"add": hidden}])
+
+
+def store_vector(folder: Path, version: int, action: str, file: str) -> None:
+    """Move the deletion vector of an action of a commit to a file of its own."""
+    lines = actions(folder, version)
+    for line in lines:
+        if action in line:
+            inline = line[action]["deletionVector"]
+            text = inline["pathOrInlineDv"]
+            groups = (text[i : i + 5] for i in range(0, len(text), 5))
+            padded = b"".join(_four_bytes(group) for group in groups)
+            bitmap = padded[: inline["sizeInBytes"]]
+            framed = struct.pack(">I", len(bitmap)) + bitmap + struct.pack(">I", zlib.crc32(bitmap))
+            (folder / file).write_bytes(b"\1" + framed)
+            inline |= {"storageType": "p", "pathOrInlineDv": (folder / file).as_uri(), "offset": 1}
+    write_actions(folder, version, lines)
+
+
+def _four_bytes(text: str) -> bytes:
+    value = 0
+    for digit in text:
+        value = value * 85 + _DIGITS.index(digit)
+    return value.to_bytes(4, "big")
 
 
 def _vector(rows: list[int]) -> dict[str, Any]:

@@ -170,30 +170,6 @@ def test_a_cleaned_log_in_between_does_not_matter(tmp_path: Path) -> None:
     assert bag(signed(between(table, 2, 5))) == bag(signed(change)) == {(2, "b"): 1, (3, "b"): 1, (4, "b"): 1}
 
 
-def test_a_change_of_the_schema_is_seen(table: StoredTable) -> None:
-    own_commit(table, rows(), rows((1001, "new")))
-    assert not between(table, 0, 1).schema_changed
-    wider = pa.table({"id": [1], "text": ["b"], "more": [1.5]})
-    write_deltalake(table.folder, wider, mode="append", schema_mode="merge")
-    change = between(table, 0, 2)
-    assert change.schema_changed
-    assert (change.old.schema.names, change.new.schema.names) == (["id", "text"], ["id", "text", "more"])
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        pa.schema([("id", pa.int32()), ("text", pa.string())]),
-        pa.schema([("ID", pa.int64()), ("text", pa.string())]),
-        pa.schema([("id", pa.list_(pa.int64())), ("text", pa.string())]),
-    ],
-)
-def test_another_name_or_type_is_another_schema(tmp_path: Path, other: pa.Schema) -> None:
-    write_deltalake(tmp_path, rows((1, "a")))
-    write_deltalake(tmp_path, other.empty_table(), mode="overwrite", schema_mode="overwrite")
-    assert between(StoredTable(tmp_path), 0, 1).schema_changed
-
-
 def test_the_order_of_columns_matters_and_what_may_be_null_does_not() -> None:
     one, other = pa.field("a", pa.list_(pa.int64())), pa.field("b", pa.string(), nullable=False)
     shapes = [Schema.from_arrow(pa.schema(fields)).to_json() for fields in ([one, other], [other, one])]

@@ -11,11 +11,11 @@ import lake_story
 import pytest
 
 import nabla.storage
-from nabla.storage import faults
+from nabla.storage import machine
 from nabla.storage.lakelog import LakeLog
 
 SOURCES = Path(nabla.storage.__file__).parent.glob("*.py")
-POINTS = sorted({name for source in SOURCES for name in re.findall(r'faults\.point\("(.+?)"\)', source.read_text())})
+POINTS = sorted({name for source in SOURCES for name in re.findall(r'machine\.point\("(.+?)"\)', source.read_text())})
 VISITS = (1, 2, 3, 4, 7)  # of a point: enough to die in each step of the story
 ELSEWHERE = {"files.adopt"}  # Spark's files are not part of the story
 
@@ -25,7 +25,7 @@ context.set_forkserver_preload(["nabla.storage.vacuum", "lake_story", "pytest", 
 
 
 def tell(path: str, fault: str) -> None:
-    faults.arm(fault)
+    machine.arm(fault)
     lake_story.run(path)
 
 

@@ -219,10 +219,10 @@ def test_a_file_vacuumed_before_its_commit_is_noticed(lake: LakeLog) -> None:
 
 def test_looking_for_news_is_cheap(lake: LakeLog) -> None:
     lake.state()
-    start = time.perf_counter()
+    start = time.process_time()
     for _ in range(100):
         lake.state()
-    assert (time.perf_counter() - start) / 100 < 0.001
+    assert (time.process_time() - start) / 100 < 0.001
 
 
 def test_a_foreign_folder_is_left_alone(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from nabla.errors import NablaError
 from nabla.storage import locations
 
 
@@ -49,7 +50,8 @@ def test_files_come_and_go(home: str) -> None:
 def test_what_is_missing_is_not_there(home: str) -> None:
     assert not locations.exists(f"{home}/nothing")
     assert not locations.is_folder(f"{home}/nothing")
-    assert locations.parquet_files(f"{home}/nothing") == []
+    with pytest.raises(NablaError, match="NABLA_VACUUMED"):
+        locations.parquet_files(f"{home}/nothing")
     locations.remove_folder(f"{home}/nothing")
     for look in (locations.names, locations.remove, locations.modified, locations.open_text, locations.parquet_footer):
         with pytest.raises(FileNotFoundError):

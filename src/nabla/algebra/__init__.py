@@ -1,1 +1,1 @@
-"""What a query means: relations, expressions and their printers."""
+"""The meaning of a query: relations, expressions and their printers."""

@@ -10,7 +10,7 @@ from nabla.algebra.functions import FUNCTIONS, NAMES
 TRUE = Literal("true", "boolean")
 FALSE = Literal("false", "boolean")
 
-# A plus between numbers, not the one that moves a date by an interval.
+# The sign + stands for the addition of numbers here, not for the function that moves a date by an interval.
 _SIGNS = {f.name: class_ for class_, f in FUNCTIONS.items() if f.form == "infix" and class_ != "DateAddYMInterval"}
 
 
@@ -48,12 +48,12 @@ def arithmetic(left: Expr, sign: str, right: Expr, type_: str) -> Apply:
 
 
 def all_of(tests: Iterable[Expr]) -> Expr:
-    """The conjunction of some tests: TRUE of none."""
+    """The conjunction of tests; TRUE if there are none."""
     return _chain("And", tests, TRUE)
 
 
 def any_of(tests: Iterable[Expr]) -> Expr:
-    """The disjunction of some tests: FALSE of none."""
+    """The disjunction of tests; FALSE if there are none."""
     return _chain("Or", tests, FALSE)
 
 
@@ -83,14 +83,14 @@ def is_not_true(test: Expr) -> Expr:
 
 
 def case(branches: Sequence[tuple[Expr, Expr]], otherwise: Expr | None = None) -> Apply:
-    """CASE WHEN condition THEN value … ELSE otherwise END; NULL otherwise, if nothing is said."""
+    """CASE WHEN condition THEN value … ELSE otherwise END; without `otherwise`, the value is NULL there."""
     values = [*(value for _, value in branches), *(() if otherwise is None else (otherwise,))]
     arguments = (*(part for branch in branches for part in branch), *values[len(branches) :])
     return Apply("CaseWhen", arguments, values[0].type, otherwise is None or any(value.nullable for value in values))
 
 
 def when(condition: Expr, value: Expr, otherwise: Expr | None = None) -> Apply:
-    """CASE WHEN condition THEN value ELSE otherwise END; NULL otherwise, if nothing is said."""
+    """CASE WHEN condition THEN value ELSE otherwise END; without `otherwise`, the value is NULL there."""
     return case([(condition, value)], otherwise)
 
 
@@ -98,12 +98,8 @@ def coalesce(*values: Expr) -> Apply:
     return Apply("Coalesce", values, values[0].type, all(v.nullable for v in values))
 
 
-def cast(value: Expr, type_: str) -> Expr:
-    return value if value.type == type_ else Apply("Cast", (value,), type_, value.nullable)
-
-
 def call(name: str, *arguments: Expr, type: str, nullable: bool = True) -> Apply:
-    """A function by its name in Spark SQL, which the tree has to know."""
+    """The call of a function by its name in Spark SQL. The tree has to know the function."""
     return Apply(NAMES[name], arguments, type, nullable)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from nabla.algebra.expressions import Expr, Literal
 from nabla.algebra.functions import FUNCTIONS, NAMES
-from nabla.algebra.normalize import Arguments, make, move_date, null_if, part_of_date
+from nabla.algebra.normalize import Arguments, cast, make, move_date, null_if, part_of_date
 from nabla.algebra.result_types import result_nullable, result_type
 
 CASTS = frozenset(("tinyint", "smallint", "int", "bigint", "float", "double", "string", "boolean", "date", "timestamp"))
@@ -18,20 +18,15 @@ def apply(function: str, arguments: Arguments) -> Expr:
     return make(function, arguments, result_type(function, arguments), result_nullable(function, arguments))
 
 
-def cast(value: Expr, type_: str) -> Expr:
-    """A constant takes the new type, where it keeps its value in it."""
-    return make("Cast", (value,), type_, value.nullable)
-
-
 def infix(function: str, left: Expr, right: Expr) -> Expr | None:
-    """Arithmetic; days and intervals can be added to a date. None where the tree has no function for it."""
+    """Arithmetic, also of dates with days and intervals. None if the tree has no function for it."""
     if left.type == "date" or right.type.startswith("interval"):
         return move_date(function, left, right)
     return apply(function, (left, right))
 
 
 def by_name(name: str, arguments: Arguments) -> Expr | None:
-    """A call of a function, or None where the tree does not know the function."""
+    """The call of a function, or None if the tree does not know the function."""
     name = name.lower()
     if (form := _FORMS.get((name, len(arguments)))) is not None:
         return form(*arguments)
@@ -55,7 +50,7 @@ _DATES = {
     **dict.fromkeys(("DayOfMonth", "DayOfWeek", "DayOfYear", "DateAdd", "DateSub", "AddMonths"), 1),
     "DateDiff": 2,
 }
-"""How many of a function's arguments, from the first, are dates: Spark casts what is none."""
+"""The number of arguments of a function, from the first, that are dates: Spark casts other values to dates."""
 
 
 def _choose(condition: Expr, value: Expr, otherwise: Expr) -> Expr:
@@ -89,9 +84,9 @@ _FORMS: dict[tuple[str, int], Callable[..., Expr | None]] = {
     ("left", 2): _left,
     ("round", 1): _round,
     ("to_date", 1): lambda value: cast(value, "date"),
-    # Of two texts, the characters to remove come first, other than in Catalyst.
+    # Spark SQL has the characters to remove first, Catalyst has them last.
     ("trim", 2): lambda characters, value: apply("StringTrim", (value, characters)),
     ("ltrim", 2): lambda characters, value: apply("StringTrimLeft", (value, characters)),
     ("rtrim", 2): lambda characters, value: apply("StringTrimRight", (value, characters)),
 }
-"""Functions that are others in the end, by their name and the number of their arguments."""
+"""Functions that other functions express, by their name and the number of their arguments."""

@@ -98,7 +98,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Bound:
-    """Where a frame starts or ends: at the current row, or at a distance from it; without one, at the partition's end."""
+    """The start or end of a frame: the current row, a distance from it, or without a distance the end of the partition."""
 
     side: Literal["preceding", "current", "following"]
     distance: Expr | None = None
@@ -114,7 +114,7 @@ UNBOUNDED_PRECEDING, CURRENT_ROW, UNBOUNDED_FOLLOWING = Bound("preceding"), Boun
 
 @dataclass(frozen=True)
 class Frame:
-    """The rows around a row that a window function sees: so many rows of them, or a range of values of the order."""
+    """The rows around a row that a window function sees: a number of rows, or a range of values of the order."""
 
     unit: Literal["rows", "range"]
     lower: Bound
@@ -126,7 +126,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class WindowCall:
-    """A function over a window: the partition is the operator's, the order and the frame its own."""
+    """A function over a window. The operator has the partition; the call has its order and its frame."""
 
     call: Call
     order: tuple[Order, ...] = ()
@@ -138,7 +138,7 @@ class WindowCall:
 
     @property
     def inputs(self) -> tuple[Expr, ...]:
-        """The expressions that it reads a row by."""
+        """The expressions that the call evaluates for a row."""
         return (*self.call.inputs, *(o.expr for o in self.order))
 
     def over(self, partition: Iterable[str], names: Names = quote) -> str:

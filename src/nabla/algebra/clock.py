@@ -1,8 +1,8 @@
-"""The clock as something that changes: `current_date()` and its kin in a filter.
+"""The clock as a relation that changes: `current_date()` and similar functions in a filter.
 
-A view outlives the moment it was asked in. Its text therefore reads the clock by a token, «current_date()», which stands for
-the moment of the refresh, and «current_date() before» for the moment that the view reflects. When the value has moved,
-only rows between the two boundaries come and go:
+A view outlives the moment of its creation. Its text therefore reads the clock by tokens: «current_date()» is the moment of
+the refresh, «current_date() before» the moment that the view reflects. When the value has moved, only rows between the two
+boundaries are inserted and deleted:
 
     d(σₚ S) = σₚ₀ dS + σ(p₁ ∧ ¬p₀) S₁ − σ(p₀ ∧ ¬p₁) S₁
 """
@@ -41,13 +41,13 @@ def readable(sql: str) -> str:
     return _TOKEN.sub(lambda m: (f"`{m['function']} before`" if m["before"] else m["function"]) or m[0], sql)
 
 
-def timed(conjuncts: Iterable[Expr]) -> tuple[Expr, ...]:
+def clock_conjuncts(conjuncts: Iterable[Expr]) -> tuple[Expr, ...]:
     """The conjuncts that read the clock."""
     return tuple(c for c in conjuncts if functions(c))
 
 
 def reads_clock(node: Node) -> bool:
-    return isinstance(node, Filter) and bool(timed(node.conjuncts))
+    return isinstance(node, Filter) and bool(clock_conjuncts(node.conjuncts))
 
 
 def before(e: Expr) -> Expr:
@@ -98,7 +98,7 @@ class Moments:
     after: Instant
 
     def moved(self, used: Iterable[str]) -> bool:
-        """Whether one of the functions gives another value by now."""
+        """Whether one of the functions has another value now than the view reflects."""
         return any(self.before.value(f) != self.after.value(f) for f in used)
 
     def _value(self, function: str, before: bool) -> Expr:
@@ -120,4 +120,4 @@ class Moments:
 
 
 EPOCH = Moments(Instant(0, "UTC"), Instant(0, "UTC"))
-"""Where time does not matter."""
+"""The moments of a query that does not read the clock."""

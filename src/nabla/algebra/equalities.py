@@ -1,4 +1,4 @@
-"""The equalities of a join: which conjuncts equate something of its left side with something of its right side."""
+"""The equalities of a join: conjuncts that equate an expression over its left side with one over its right side."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _INEXACT = ("float", "double")
 
 @dataclass(frozen=True)
 class Equality:
-    """`left` reads columns of the left side only, `right` columns of the right side only; in the conjunct itself they may
-    stand the other way round."""
+    """An equality. `left` reads only columns of the left side, `right` only columns of the right side; the conjunct may have
+    them the other way round."""
 
     left: Expr
     right: Expr
@@ -23,13 +23,13 @@ class Equality:
 
     @property
     def columns(self) -> tuple[str, str] | None:
-        """The names of both, where both are nothing but columns."""
+        """The names of both columns; None unless both sides are just columns."""
         left, right = self.left.column, self.right.column
         return None if left is None or right is None else (left, right)
 
 
 def equality(conjunct: Expr, left: Set[str], right: Set[str]) -> Equality | None:
-    """The conjunct as an equality between relations with these columns; None where it is something else."""
+    """The conjunct as an equality between relations with these columns; None if it is something else."""
     for one, other in (conjunct.sides, conjunct.sides[::-1]) if conjunct.sides else ():
         if one.columns <= left and other.columns <= right:
             return Equality(one, other, conjunct.null_safe)
@@ -46,7 +46,7 @@ def has_equality(join: Join) -> bool:
 
 
 def equal_columns(conjuncts: Iterable[Expr]) -> Iterator[tuple[str, str]]:
-    """The columns that conjuncts equate, on whatever side they stand."""
+    """The pairs of columns that conjuncts equate, of any relations."""
     for conjunct in conjuncts:
         if conjunct.sides is not None:
             one, other = (side.column for side in conjunct.sides)
@@ -55,7 +55,7 @@ def equal_columns(conjuncts: Iterable[Expr]) -> Iterator[tuple[str, str]]:
 
 
 def exactly_equal_columns(join: Join) -> Iterator[tuple[str, str]]:
-    """The columns of the left and of the right side that the join equates, if equal means the same to all."""
+    """The pairs of columns that the join equates, if they have one type that Spark and others compare alike."""
     for conjunct in join.on:
         found = equality_of(join, conjunct)
         if found is None or found.columns is None or found.left.type != found.right.type:

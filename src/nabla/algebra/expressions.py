@@ -2,8 +2,8 @@
 
 An expression reads the columns of a row and gives a value of a Spark type. Its nodes are columns (`Ref`), constants
 (`Literal`), functions that the tree knows (`Apply`, by their class in Catalyst), lambdas with their variables, readings of
-the clock, and everything else (`Foreign`), which carries Spark's own text and its inputs. Two spellings of one thing are
-one tree: front ends build expressions through `normalize`. Text is what a tree prints (`sql`), never what it is read from.
+the clock, and everything else (`Foreign`), which carries Spark's own text and its inputs. Two spellings of one
+expression are one tree: front ends build expressions through `normalize`. A tree prints text (`sql`); no code reads it back.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from nabla.algebra.functions import FUNCTIONS, NEGATED, Function
 from nabla.algebra.names import label_of
 
 Names = Callable[[str], str]
-"""How columns are written: quoted for Spark, plain for people."""
+"""Writes the name of a column: quoted for Spark, plain for people."""
 
 # A text literal is matched so that a hole inside it is not taken for one.
 _HOLE = re.compile(r"""(?P<text>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|`\{(?P<number>\d+)\}`""")
 
 
 class MalformedExpression(Exception):
-    """An expression was built that makes no sense: always a bug of the code that built it, never of a user's query."""
+    """Code built an expression that makes no sense. This is a bug of that code, never of a user's query."""
 
 
 def quote(name: str) -> str:
@@ -49,7 +49,8 @@ class Column:
     def ref(self) -> Expr:
         return Ref(self.name, self.type, self.nullable)
 
-    def renamed(self, name: str) -> Column:
+    def rename(self, name: str) -> Column:
+        """The same column under another name."""
         return Column(name, self.type, self.nullable)
 
 
@@ -77,12 +78,12 @@ class Expr:
 
     @cached_property
     def columns(self) -> frozenset[str]:
-        """The names of the columns that it reads."""
+        """The names of the columns that the expression reads."""
         return frozenset().union(*(part.columns for part in self.parts))
 
     @property
     def column(self) -> str | None:
-        """The name of the column, where the expression is nothing but one."""
+        """The name of the column, if the expression is just a column."""
         return None
 
     @cached_property
@@ -106,13 +107,13 @@ class Expr:
             yield from part.walk()
 
     def rewrite(self, change: Callable[[Expr], Expr]) -> Expr:
-        """The expression with every node changed, after its parts were."""
+        """The expression with every node rewritten, bottom up."""
         parts = [part.rewrite(change) for part in self.parts]
         same = all(a is b for a, b in zip(parts, self.parts, strict=True))
         return change(self if same else self.with_parts(*parts))
 
     def substitute(self, definitions: Mapping[str, Expr]) -> Expr:
-        """The expression with columns replaced by what defines them."""
+        """The expression with columns replaced by the expressions that define them."""
         if self.columns.isdisjoint(definitions):
             return self
         return self.with_parts(*(part.substitute(definitions) for part in self.parts))
@@ -146,7 +147,7 @@ class Ref(Expr):
 
 @dataclass(frozen=True)
 class Literal(Expr):
-    """A constant: the text of its value, which its type says how to read, or None for NULL."""
+    """A constant. `value` is the text of its value, which is read by its type, or None for NULL."""
 
     value: str | None
     type: str
@@ -170,7 +171,7 @@ def string_literal(value: str) -> str:
 
 
 def _decimal(value: str, type_: str) -> str:
-    """Spark reads `2.50BD` as decimal(3,2): where that is not the type, it is cast."""
+    """A decimal as Spark SQL. Spark reads `2.50BD` as decimal(3,2), so another type needs a cast."""
     digits = value.lstrip("-").replace(".", "").lstrip("0")
     scale = len(value.partition(".")[2])
     if "E" in value.upper() or type_ != f"decimal({max(len(digits), scale)},{scale})":
@@ -183,7 +184,7 @@ def _double(value: str, type_: str) -> str:
 
 
 def _interval(value: str, type_: str) -> str:
-    """Intervals keep the text that Spark writes."""
+    """An interval as Spark SQL: its value is the text that Spark wrote."""
     return value
 
 
@@ -205,7 +206,7 @@ _WRITTEN: dict[str, Callable[[str, str], str]] = {
 
 
 def is_literal_type(type_: str) -> bool:
-    """Whether constants of a type have a form here; all others are `Foreign`."""
+    """Whether a constant of the type can be a `Literal`; constants of other types are `Foreign`."""
     return (type_.partition("(")[0] in _WRITTEN and " " not in type_) or type_.startswith("interval ")
 
 
@@ -279,7 +280,7 @@ class Variable(Expr):
 
 @dataclass(frozen=True)
 class Lambda(Expr):
-    """A function of its variables, as an argument of `transform` and its like."""
+    """A lambda: an argument of higher-order functions such as `transform`."""
 
     variables: tuple[Variable, ...]
     body: Expr
@@ -309,7 +310,7 @@ class Lambda(Expr):
 class Clock(Expr):
     """A function of the clock, `current_date()`: at the moment of the refresh, or `before` it, which the view reflects.
 
-    It is written as a token that is not SQL, «current_date()»: whoever runs the text puts the value in its place.
+    It prints as a token that is not SQL, «current_date()». `Moments.bound` puts the value in its place before Spark runs it.
     """
 
     function: str
@@ -356,7 +357,7 @@ def hole(number: int) -> str:
 
 
 def _remember_hash(kind: type[Expr]) -> None:
-    """Hashes of trees are computed once a node: caches are asked for the same expressions over and over."""
+    """Compute the hash of a node once: caches look up the same expressions again and again."""
     compute = kind.__hash__
 
     def remembered(self: Expr) -> int:
@@ -365,7 +366,7 @@ def _remember_hash(kind: type[Expr]) -> None:
         return int(self.__dict__["_hash"])
 
     def state(self: Expr) -> dict[str, object]:
-        return {name: value for name, value in self.__dict__.items() if name != "_hash"}  # it differs between processes
+        return {name: value for name, value in self.__dict__.items() if name != "_hash"}  # differs between processes
 
     kind.__hash__ = remembered  # type: ignore[assignment]
     kind.__getstate__ = state  # type: ignore[assignment]

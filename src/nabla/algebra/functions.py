@@ -15,20 +15,20 @@ Form = Literal["call", "infix", "prefix", "postfix", "in", "case", "cast", "item
 
 @dataclass(frozen=True)
 class Function:
-    """How Spark SQL writes a function: its name or sign, the form in which that stands, and other names of the same."""
+    """A function as Spark SQL writes it: its name or sign, the form of the call, and its other names."""
 
     name: str
     form: Form = "call"
     aliases: tuple[str, ...] = ()
     least: int = 1
     most: int | None = 1
-    """How many arguments it takes: at least, and at most, if there is a limit."""
+    """The least number of arguments, and the greatest if there is one."""
 
     def takes(self, arguments: int) -> bool:
         return self.least <= arguments and (self.most is None or arguments <= self.most)
 
     def write(self, arguments: Sequence[str], type_: str) -> str:
-        """The text of a call, closed: it can stand anywhere without parentheses around it."""
+        """The text of a call. It needs no parentheses around it, wherever it is put."""
         match self.form:
             case "call":
                 return f"{self.name}({', '.join(arguments)})"
@@ -57,7 +57,7 @@ class Function:
 
 
 def _case(arguments: Sequence[str]) -> str:
-    """Conditions and values in turn, then perhaps the value that holds otherwise."""
+    """CASE as SQL; the arguments are conditions and values in turn, and then perhaps the value of ELSE."""
     pairs = zip(arguments[::2], arguments[1::2], strict=False)
     branches = " ".join(f"WHEN {condition} THEN {value}" for condition, value in pairs)
     otherwise = f" ELSE {arguments[-1]}" if len(arguments) % 2 else ""
@@ -185,7 +185,7 @@ NEGATED: dict[str, Function] = {
     "Like": Function("NOT LIKE", "like", (), 2, 3),
     "ILike": Function("NOT ILIKE", "like", (), 2, 3),
 }
-"""How NOT of a function is written where that has a form of its own."""
+"""The form of NOT of a function, for functions that have one: `x IS NOT NULL`."""
 
 NAMES: dict[str, str] = {
     name.lower(): class_

@@ -25,7 +25,7 @@ _CLASSES: dict[str, type] = {
     if isinstance(value, type) and hasattr(value, "__dataclass_fields__")
 }
 _IGNORING_NULLS = {"first({0}, true)", "last({0}, true)"}
-"""How version 0.1 wrote `first(x) IGNORE NULLS`."""
+"""The form in which version 0.1 wrote `first(x) IGNORE NULLS`."""
 _FRAME = re.compile(r"(?P<unit>ROWS|RANGE) BETWEEN (?P<lower>.+) AND (?P<upper>.+)", re.IGNORECASE)
 
 
@@ -42,7 +42,7 @@ def to_data(value: Any) -> Any:
 
 
 def _split_place(why: str) -> dict[str, str]:
-    """Version 0.1 had the place of an operator behind its name: `PIVOT (line 3)`."""
+    """The name and the place of an operator, which version 0.1 wrote as one text: `PIVOT (line 3)`."""
     match = re.fullmatch(r"(?P<why>.*) \((?P<place>line \d+[^()]*)\)", why, re.DOTALL)
     return match.groupdict() if match else {}
 
@@ -99,7 +99,7 @@ def _window_call(data: Mapping[str, Any], columns: Types) -> WindowCall:
 
 
 def _frame(text: str) -> Frame | None:
-    """`ROWS BETWEEN 1 PRECEDING AND CURRENT ROW`, or nothing."""
+    """The frame of a text such as `ROWS BETWEEN 1 PRECEDING AND CURRENT ROW`; None of an empty text."""
     if not text:
         return None
     match = _FRAME.fullmatch(text)

@@ -1,7 +1,7 @@
-"""Remembering by identity: a result for a node, not for nodes that are equal to it.
+"""A memo by identity: it has a result for a node, not for other nodes that are equal to it.
 
-Plans are graphs: a rule uses one node in several places, and a walk that is to visit it once, or a rewrite that is to leave
-it one node, remembers what it made of it. Comparing nodes by value would compare the trees below them each time.
+Plans are graphs: a rule uses one node in several places. A walk that visits each node once, or a rewrite that keeps it one
+node, remembers its result for the node. Comparing nodes by value would compare the trees below them each time.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ V = TypeVar("V")
 
 
 class Memo(MutableMapping[K, V]):
-    """A dictionary whose keys are compared by identity. It keeps its keys alive: Python gives the id of an object that
-    died to a new one, which would then be taken for the old one."""
+    """A dictionary that compares keys by identity. It keeps its keys alive, because Python may give the id of a dead object
+    to a new one, which would then be found under the entry of the old one."""
 
     def __init__(self) -> None:
         self._entries: dict[int, tuple[K, V]] = {}
@@ -39,7 +39,7 @@ class Memo(MutableMapping[K, V]):
         return len(self._entries)
 
     def once(self, key: K, make: Callable[[K], V]) -> V:
-        """The value of the key, which `make` makes when it is asked for first."""
+        """The value of the key; `make` makes it at the first request."""
         entry = self._entries.get(id(key))
         if entry is None:
             entry = self._entries[id(key)] = (key, make(key))
@@ -47,7 +47,7 @@ class Memo(MutableMapping[K, V]):
 
 
 def count_uses(roots: Iterable[K], parts: Callable[[K], Iterable[K]]) -> Memo[K, int]:
-    """How often each part of these graphs is used. Parts of a part that is used twice are not used twice for that."""
+    """The number of uses of each part in these graphs. A part that is used twice counts as one use of its own parts."""
     uses: Memo[K, int] = Memo()
 
     def count(part: K) -> None:

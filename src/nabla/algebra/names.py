@@ -29,10 +29,10 @@ WEIGHT_FIELD = "_n"
 
 
 class Mark(StrEnum):
-    """The role of a column that stands beside the one that it is named after."""
+    """The role of a column beside the column that it is named after."""
 
     OLD = "'"
-    """Stored before the change; of a relation that stands beside itself, the second one."""
+    """The value before the change; if a relation is joined with itself, the column of the second operand."""
     KEY = "?"
     """The key of a group that the change touches."""
     LOST = "!"
@@ -42,7 +42,7 @@ class Mark(StrEnum):
     NOW = "="
     """After the change."""
     CHANGE = "~"
-    """How much it changes."""
+    """The change of the column's value."""
     DELETED = "~gone"
     """The most extreme value that was deleted."""
 
@@ -64,7 +64,7 @@ class ColumnName:
 
     @property
     def unmarked(self) -> str:
-        """The name of the column whose role the marks tell."""
+        """The name without the marks: that of the column whose role they tell."""
         if self.stage:
             return stage_column(self.stage, self.label)
         name = unique_name(self.label, self.number)
@@ -72,7 +72,7 @@ class ColumnName:
 
 
 def read_name(name: str) -> ColumnName | None:
-    """None where the name is none of a query's: labels may have any characters."""
+    """The parts of a name; None if it is not a column's name of a query. Labels may have any characters."""
     match = _COLUMN.fullmatch(name) or _STAGE_COLUMN.fullmatch(name)
     return None if match is None else ColumnName(**{k: v for k, v in match.groupdict().items() if v})
 
@@ -99,7 +99,7 @@ def mark_name(name: str, mark: Mark) -> str:
 
 
 def label_of(name: str) -> str:
-    """The name without the number that makes it unique, and what follows it."""
+    """The name without the number that makes it unique and without the text after the number."""
     return name.rsplit("#", 1)[0]
 
 
@@ -110,7 +110,7 @@ def number_of(name: str) -> int:
 
 
 def is_deleted(name: str) -> bool:
-    """Whether a column has the most extreme values that were deleted."""
+    """Whether the name is of a column with the most extreme values that were deleted."""
     return name.endswith(Mark.DELETED)
 
 
@@ -151,7 +151,7 @@ def touched_table(stage: str) -> str:
 
 
 def is_touched(table: str) -> bool:
-    """Whether a table has what a change touches, and is as small as that."""
+    """Whether the table holds the groups that a change touches, and so is as small as the change."""
     return table.endswith(".touched")
 
 
@@ -166,7 +166,7 @@ def inserted_into(name: str) -> str:
 
 
 def held_table(table: str, number: int) -> str:
-    """Rows of a relation that a query holds; rows of rows that it holds are called after the relation."""
+    """The name for rows of a relation that a query holds. Rows selected from held rows are named after the relation, too."""
     return inner_table(f"{table.removeprefix('@').partition('~')[0]}~{number}")
 
 
@@ -174,7 +174,7 @@ def held_table(table: str, number: int) -> str:
 
 
 def stored_fields(columns: Sized) -> tuple[str, ...]:
-    """The fields of an inner table: its columns by position, for their names are made up anyway."""
+    """The fields of an inner table: its columns by position, because their names mean nothing to others."""
     return tuple(f"c{place}" for place in range(len(columns)))
 
 

@@ -1,4 +1,4 @@
-"""Expressions in normal form: two spellings of one thing become one tree.
+"""Expressions in normal form: two spellings of one expression become one tree.
 
 Front ends build every function through `make`, bottom up, so that the arguments are in normal form already. Each rule holds
 for all values, NULL and NaN included; none of them evaluates anything that Spark would not.
@@ -41,13 +41,18 @@ _TO_THE_END = "2147483647"
 
 
 def make(function: str, arguments: Arguments, type_: str, nullable: bool = True) -> Expr:
-    """A function applied to arguments in normal form, in normal form."""
+    """The function applied to its arguments, in normal form; the arguments have to be in normal form already."""
     node = Apply(function, arguments, type_, nullable)
     return _RULES[function](node) if function in _RULES else node
 
 
+def cast(value: Expr, type_: str) -> Expr:
+    """The value in another type; a constant that keeps its value takes the new type itself."""
+    return make("Cast", (value,), type_, value.nullable)
+
+
 def normalize(expr: Expr) -> Expr:
-    """A whole expression in normal form."""
+    """The expression in normal form, with all its parts."""
     return expr.rewrite(lambda e: make(e.function, e.arguments, e.type, e.nullable) if isinstance(e, Apply) else e)
 
 
@@ -81,7 +86,7 @@ def _chain(e: Apply) -> Expr:
 
 
 def _in(e: Apply) -> Expr:
-    """Constants are listed once, in an order of their own; one alone is an equality."""
+    """`x IN (2, 1, 1)` is `x IN (1, 2)`, and `x IN (1)` is `x = 1`."""
     value, *members = e.arguments
     if len(members) == 1:
         return make("EqualTo", (value, members[0]), e.type, e.nullable)
@@ -106,7 +111,7 @@ def _substring(e: Apply) -> Expr:
 
 
 def _case(e: Apply) -> Expr:
-    """ELSE NULL goes without saying."""
+    """`CASE … ELSE NULL END` is `CASE … END`."""
     if len(e.arguments) % 2 and is_null_literal(e.arguments[-1]):
         return Apply("CaseWhen", e.arguments[:-1], e.type, e.nullable)
     return e
@@ -115,24 +120,24 @@ def _case(e: Apply) -> Expr:
 def _minus(e: Apply) -> Expr:
     (operand,) = e.arguments
     if isinstance(operand, Literal) and operand.value is not None and operand.type in _BITS:
-        return _fitting(-int(operand.value), operand.type) or e
+        return _integer_literal(-int(operand.value), operand.type) or e
     if isinstance(operand, Literal) and operand.value is not None and decimal_of(operand.type):
         return Literal(operand.value[1:] if operand.value.startswith("-") else f"-{operand.value}", operand.type)
     return e
 
 
 def _date_sub(e: Apply) -> Expr:
-    """Days that are taken away from a date are negative days that are added."""
+    """`date_sub(day, 3)` is `date_add(day, -3)`."""
     day, days = e.arguments
     if isinstance(days, Literal) and days.value is not None:
-        less = _fitting(-int(days.value), days.type)
+        less = _integer_literal(-int(days.value), days.type)
         if less is not None:
             return Apply("DateAdd", (day, less), e.type, e.nullable)
     return e
 
 
 def _cast(e: Apply) -> Expr:
-    """A cast to the type that a value has is none, and a constant that keeps its value takes the new type."""
+    """Drop a cast to the type that the value has; a constant that keeps its value takes the new type itself."""
     (operand,) = e.arguments
     if operand.type == e.type:
         return operand
@@ -140,13 +145,13 @@ def _cast(e: Apply) -> Expr:
         return e
     if operand.value is None:
         return Literal(None, e.type)
-    return _converted(operand.value, operand.type, e.type) or e
+    return _convert_literal(operand.value, operand.type, e.type) or e
 
 
-def _converted(value: str, old: str, new: str) -> Literal | None:
-    """The constant in another type, where it is the same value in it."""
+def _convert_literal(value: str, old: str, new: str) -> Literal | None:
+    """The constant in another type; None if its value would change."""
     if old in _BITS and new in _BITS:
-        return _fitting(int(value), new)
+        return _integer_literal(int(value), new)
     if old == "string" and new == "date":
         return _date(value)
     if old == "string" and new in ("float", "double"):
@@ -157,7 +162,8 @@ def _converted(value: str, old: str, new: str) -> Literal | None:
     return None
 
 
-def _fitting(value: int, type_: str) -> Literal | None:
+def _integer_literal(value: int, type_: str) -> Literal | None:
+    """A whole number as a constant of an integral type; None if it does not fit."""
     bound = 1 << (_BITS[type_] - 1)
     return Literal(str(value), type_) if -bound <= value < bound else None
 
@@ -205,7 +211,7 @@ _RULES: dict[str, Rule] = {
 }
 
 
-# Functions that Spark SQL has a name for and that are others in the end.
+# Functions of Spark SQL that are written with other functions in normal form.
 
 
 def between(value: Expr, low: Expr, high: Expr) -> Expr:

@@ -1,7 +1,7 @@
 """The type that a function returns for its arguments, as far as it follows from theirs without Spark.
 
-Catalyst says the types of views; these are for expressions that are read from text or made of rules. An unknown type is
-an empty text.
+Catalyst gives the types of views; this module types expressions that are read from text or from rules. An unknown type is an
+empty text.
 """
 
 from __future__ import annotations
@@ -102,14 +102,14 @@ def _common(function: str, arguments: Arguments) -> str:
 
 
 def _whole(function: str, arguments: Arguments) -> str:
-    """Of ceil and floor."""
+    """The type of ceil and floor."""
     kind = _kind(arguments[0])
     if kind.kind == "decimal":
         return str(types.bounded(kind.precision - kind.scale + 1, 0))
     return "bigint" if types.numeric(kind) else ""
 
 
-def _rounded(function: str, arguments: Arguments) -> str:
+def _round(function: str, arguments: Arguments) -> str:
     kind, digits = _kind(arguments[0]), arguments[1] if len(arguments) > 1 else Literal("0", "int")
     if kind.kind != "decimal":
         return arguments[0].type if types.numeric(kind) else ""
@@ -120,7 +120,7 @@ def _rounded(function: str, arguments: Arguments) -> str:
     return str(types.bounded(whole + scale, scale))
 
 
-def _concatenated(function: str, arguments: Arguments) -> str:
+def _concatenation(function: str, arguments: Arguments) -> str:
     return arguments[0].type if arguments and arguments[0].type.startswith("array") else "string"
 
 
@@ -151,7 +151,7 @@ def _map(function: str, arguments: Arguments) -> str:
 
 
 def _element(function: str, arguments: Arguments) -> str:
-    """Of an array, or a value of a map."""
+    """The type of an element of an array, or of a value of a map."""
     type_ = arguments[0].type
     if type_.lower().startswith("map<"):
         return types.between_commas(type_[len("map<") : -1])[1]
@@ -162,8 +162,8 @@ def _array_of_first(function: str, arguments: Arguments) -> str:
     return f"array<{arguments[0].type}>" if arguments[0].type else ""
 
 
-def _mapped(function: str, arguments: Arguments) -> str:
-    """Of transform: the body of the lambda gives the elements."""
+def _transformation(function: str, arguments: Arguments) -> str:
+    """The type of transform, whose lambda gives the elements."""
     return f"array<{arguments[1].type}>" if arguments[1].type else ""
 
 
@@ -186,13 +186,13 @@ _TYPES: dict[str, str | Callable[[str, Arguments], str]] = {
     **dict.fromkeys(("Ceil", "Floor"), _whole),
     **dict.fromkeys(("GetArrayItem", "GetMapValue", "ElementAt", "Flatten"), _element),
     "Pmod": _integral_first,
-    "Round": _rounded,
-    "Concat": _concatenated,
+    "Round": _round,
+    "Concat": _concatenation,
     **dict.fromkeys(("GetStructField", "GetArrayStructFields"), _field),
     "CreateArray": _array,
     "CreateNamedStruct": _struct,
     "CreateMap": _map,
     "Sequence": _array_of_first,
-    "ArrayTransform": _mapped,
+    "ArrayTransform": _transformation,
     "StringSplit": "array<string>",
 }

@@ -1,5 +1,5 @@
-"""Queries that differ in nothing but the names of their columns: a common table expression that is used twice comes from
-Spark as two copies, each with names of its own."""
+"""Shapes, by which queries are compared without the names of their columns. A common table expression that is used twice
+comes from Spark as two copies with different names."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from nabla.algebra.nodes import Node, Scan
 
 
 def shape(node: Node) -> Hashable:
-    """Equal for queries that give the same rows, column by column, under other names."""
+    """The shape of a query: queries that differ only in the names of columns have equal shapes."""
     return _Shape().of(node)
 
 
 class _Shape:
-    """Columns are numbered where they first occur: what is above a relation speaks of columns that are numbered by then."""
+    """Makes a shape. It numbers columns at their first occurrence, which is below every operator that reads them."""
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
 
     def of(self, value: object) -> Hashable:
         match value:
-            case Scan():  # a table's own names are what they are
+            case Scan():  # names of tables and of their fields are part of the shape
                 return value.table, value.at, value.fields, self.of(value.output)
             case Column():
                 return self.numbers.setdefault(value.name, len(self.numbers)), value.type, value.nullable
             case Expr():
                 # A column that is never NULL leaves the nullability of the expressions around it as it is.
                 numbered = {c: Ref(str(self.of(c)), "", nullable=False) for c in value.columns}
-                return _with_numbered_variables(value.substitute(numbered)), value.type, value.nullable
+                return _number_variables(value.substitute(numbered)), value.type, value.nullable
             case str():
                 return self.numbers.get(value, value)
             case tuple():
@@ -41,7 +41,7 @@ class _Shape:
         return value
 
 
-def _with_numbered_variables(expr: Expr) -> Expr:
+def _number_variables(expr: Expr) -> Expr:
     """The expression with the variables of its lambdas numbered in the order in which they occur."""
     bound = dict.fromkeys(v.name for part in expr.walk() if isinstance(part, Lambda) for v in part.variables)
     numbers = {name: str(number) for number, name in enumerate(bound)}

@@ -7,10 +7,11 @@ once. Lowering is total: `test_every_node_has_a_lowering` keeps it so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
-from nabla.algebra.expressions import Column, quote
+from nabla.algebra.calls import Call, Order, WindowCall
+from nabla.algebra.expressions import Column, Expr, quote
 from nabla.algebra.memo import Memo, count_uses
 from nabla.algebra.names import WEIGHT_FIELD
 from nabla.algebra.nodes import (
@@ -23,6 +24,7 @@ from nabla.algebra.nodes import (
     Generate,
     IntersectAll,
     Join,
+    JoinKind,
     MalformedPlan,
     Negate,
     Node,
@@ -43,27 +45,13 @@ Relation = Callable[[Scan], str]
 Hint = Callable[[Join], Literal["left", "right", None]]
 """Which side of a join is to be broadcast."""
 
-_JOIN_WORDS = {
-    "inner": "JOIN",
-    "left": "LEFT JOIN",
-    "right": "RIGHT JOIN",
-    "full": "FULL JOIN",
-    "semi": "LEFT SEMI JOIN",
-    "anti": "LEFT ANTI JOIN",
-}
-
-
 Stem = Callable[[Node], str]
 """The name of a node's common table expression, without its number; empty where it needs none."""
 
 
 def to_sql(node: Node, relation: Relation, hint: Hint = lambda join: None, stem: Stem = lambda node: "") -> str:
     """The whole tree as one query; its columns are node.columns, and `_n` if the node is signed."""
-    return _Printer(relation, hint, stem).query(node)
-
-
-def _list(columns: Iterable[Column]) -> str:
-    return ", ".join(quote(c.name) for c in columns)
+    return SqlPrinter(relation, hint, stem).query(node)
 
 
 def _select(node: Node, columns: str, rest: str, weight: str = WEIGHT_FIELD) -> str:
@@ -71,7 +59,20 @@ def _select(node: Node, columns: str, rest: str, weight: str = WEIGHT_FIELD) -> 
     return f"SELECT {(columns + signed).removeprefix(', ') or '1 AS _'} {rest}".rstrip()
 
 
-class _Printer:
+class SqlPrinter:
+    """Writes a tree as Spark SQL. Another dialect is a subclass that writes names, types and expressions in its own way."""
+
+    join_words: Mapping[JoinKind, str] = {
+        "inner": "JOIN",
+        "left": "LEFT JOIN",
+        "right": "RIGHT JOIN",
+        "full": "FULL JOIN",
+        "semi": "LEFT SEMI JOIN",
+        "anti": "LEFT ANTI JOIN",
+    }
+    table_word = "AS"
+    """The word between the name of a common table expression and its query."""
+
     def __init__(self, relation: Relation, hint: Hint, stem: Stem) -> None:
         self.relation = relation
         self.hint = hint
@@ -101,12 +102,34 @@ class _Printer:
             Opaque: self.opaque,
         }
 
+    def quote(self, name: str) -> str:
+        return quote(name)
+
+    def spell_type(self, ddl: str) -> str:
+        return ddl
+
+    def expression(self, expr: Expr) -> str:
+        return expr.sql
+
+    def call(self, call: Call) -> str:
+        return call.sql
+
+    def over(self, call: WindowCall, partition: tuple[str, ...]) -> str:
+        return call.over(partition)
+
+    def order(self, order: Order) -> str:
+        return f"{self.expression(order.expr)} {order.direction}"
+
+    def total(self, weight: str) -> str:
+        """The sum of weights, a BIGINT as they are."""
+        return f"SUM({weight})"
+
     def query(self, node: Node) -> str:
         self.uses = count_uses((node,), lambda part: part.inputs)
         body = self.lower(node)
         if not self.shared:
             return body
-        tables = ",\n".join(f"{name} AS ({text})" for name, text in self.shared.values())
+        tables = ",\n".join(f"{name} {self.table_word} ({text})" for name, text in self.shared.values())
         return f"WITH {tables}\n{body}"
 
     def source(self, node: Node, alias: str) -> str:
@@ -125,44 +148,49 @@ class _Printer:
         return self.lowerings[type(node)](node)
 
     def scan(self, node: Scan) -> str:
-        columns = ", ".join(f"{quote(f)} AS {quote(c.name)}" for f, c in zip(node.fields, node.output, strict=True))
+        columns = ", ".join(
+            f"{self.quote(f)} AS {self.quote(c.name)}" for f, c in zip(node.fields, node.output, strict=True)
+        )
         return _select(node, columns, f"FROM {self.levels.get(node.table) or self.relation(node)}")
 
     def constant(self, node: Constant) -> str:
         if not node.rows:
-            nulls = ", ".join(f"CAST(NULL AS {c.type}) AS {quote(c.name)}" for c in node.output)
+            nulls = ", ".join(f"CAST(NULL AS {self.spell_type(c.type)}) AS {self.quote(c.name)}" for c in node.output)
             return f"SELECT {nulls or '1 AS _'} WHERE false"
         rows = (
-            ", ".join(f"CAST({v.sql} AS {c.type}) AS {quote(c.name)}" for v, c in zip(row, node.output, strict=True))
+            ", ".join(
+                f"CAST({self.expression(v)} AS {self.spell_type(c.type)}) AS {self.quote(c.name)}"
+                for v, c in zip(row, node.output, strict=True)
+            )
             for row in node.rows
         )
         return " UNION ALL ".join(f"SELECT {row or '1 AS _'}" for row in rows)
 
     def filter(self, node: Filter) -> str:
-        where = " AND ".join(f"({c.sql})" for c in node.conjuncts) or "true"
-        return _select(node, _list(node.columns), f"FROM {self.source(node.input, 's')} WHERE {where}")
+        where = " AND ".join(f"({self.expression(c)})" for c in node.conjuncts) or "true"
+        return _select(node, self._list(node.columns), f"FROM {self.source(node.input, 's')} WHERE {where}")
 
     def project(self, node: Project) -> str:
-        columns = ", ".join(f"{o.expr.sql} AS {quote(o.column.name)}" for o in node.outputs)
+        columns = ", ".join(f"{self.expression(o.expr)} AS {self.quote(o.column.name)}" for o in node.outputs)
         return _select(node, columns, f"FROM {self.source(node.input, 's')}")
 
     def join(self, node: Join) -> str:
         left, right = self.source(node.left, "l"), self.source(node.right, "r")
-        on = " AND ".join(f"({c.sql})" for c in node.on) or "true"
+        on = " AND ".join(f"({self.expression(c)})" for c in node.on) or "true"
         side = self.hint(node)
         hint = f"/*+ BROADCAST({side[0]}) */ " if side else ""
         weights = [f"{a}.{WEIGHT_FIELD}" for a, n in (("l", node.left), ("r", node.right)) if n.signed]
         if node.kind in ("semi", "anti"):
             weights = [f"l.{WEIGHT_FIELD}"] if node.left.signed else []
         columns = ", ".join(
-            [quote(c.name) for c in node.columns] + [f"{' * '.join(weights)} AS {WEIGHT_FIELD}"] * bool(weights)
+            [self.quote(c.name) for c in node.columns] + [f"{' * '.join(weights)} AS {WEIGHT_FIELD}"] * bool(weights)
         )
-        return f"SELECT {hint}{columns or '1 AS _'} FROM {left} {_JOIN_WORDS[node.kind]} {right} ON {on}"
+        return f"SELECT {hint}{columns or '1 AS _'} FROM {left} {self.join_words[node.kind]} {right} ON {on}"
 
     def union(self, node: UnionAll) -> str:
         def member(part: Node) -> str:
             columns = ", ".join(
-                f"{quote(c.name)} AS {quote(o.name)}" for c, o in zip(part.columns, node.output, strict=True)
+                f"{self.quote(c.name)} AS {self.quote(o.name)}" for c, o in zip(part.columns, node.output, strict=True)
             )
             weight = WEIGHT_FIELD if part.signed else f"CAST(1 AS BIGINT) AS {WEIGHT_FIELD}"
             return _select(node, columns, f"FROM {self.source(part, 's')}", weight)
@@ -171,49 +199,54 @@ class _Printer:
 
     def negate(self, node: Negate) -> str:
         weight = f"-{WEIGHT_FIELD} AS {WEIGHT_FIELD}" if node.input.signed else f"CAST(-1 AS BIGINT) AS {WEIGHT_FIELD}"
-        return _select(node, _list(node.columns), f"FROM {self.source(node.input, 's')}", weight)
+        return _select(node, self._list(node.columns), f"FROM {self.source(node.input, 's')}", weight)
 
     def weigh(self, node: Weigh) -> str:
         weight = WEIGHT_FIELD if node.input.signed else "CAST(1 AS BIGINT)"
-        columns = [quote(c.name) for c in node.input.columns] + [f"{weight} AS {quote(node.weight.name)}"]
+        columns = [self.quote(c.name) for c in node.input.columns] + [f"{weight} AS {self.quote(node.weight.name)}"]
         return f"SELECT {', '.join(columns)} FROM {self.source(node.input, 's')}"
 
     def unweigh(self, node: Unweigh) -> str:
         return _select(
-            node, _list(node.columns), f"FROM {self.source(node.input, 's')}", f"{quote(node.weight)} AS {WEIGHT_FIELD}"
+            node,
+            self._list(node.columns),
+            f"FROM {self.source(node.input, 's')}",
+            f"{self.quote(node.weight)} AS {WEIGHT_FIELD}",
         )
 
     def consolidate(self, node: Consolidate) -> str:
-        columns = _list(node.columns)
-        weight = f"SUM({WEIGHT_FIELD}) AS {WEIGHT_FIELD}" if node.input.signed else f"COUNT(*) AS {WEIGHT_FIELD}"
+        columns = self._list(node.columns)
+        weight = f"{self.total(WEIGHT_FIELD)} AS {WEIGHT_FIELD}" if node.input.signed else f"COUNT(*) AS {WEIGHT_FIELD}"
         test = f"SUM({WEIGHT_FIELD}) <> 0" if node.input.signed else "COUNT(*) <> 0"
         group = f"GROUP BY {columns} " if columns else ""
         return _select(node, columns, f"FROM {self.source(node.input, 's')} {group}HAVING {test}", weight)
 
     def distinct(self, node: Distinct) -> str:
-        return f"SELECT DISTINCT {_list(node.columns) or '1 AS _'} FROM {self.source(node.input, 's')}"
+        return f"SELECT DISTINCT {self._list(node.columns) or '1 AS _'} FROM {self.source(node.input, 's')}"
 
     def aggregate(self, node: Aggregate) -> str:
-        columns = [quote(k) for k in node.keys] + [f"{c.sql} AS {quote(c.column.name)}" for c in node.calls]
+        columns = [self.quote(k) for k in node.keys] + [
+            f"{self.call(c)} AS {self.quote(c.column.name)}" for c in node.calls
+        ]
         if not columns:  # SELECT DISTINCT of no columns: a row if there is any
             return f"SELECT 1 AS _ FROM {self.source(node.input, 's')} HAVING COUNT(*) > 0"
-        group = f"GROUP BY {', '.join(quote(k) for k in node.keys)}" if node.keys else ""
+        group = f"GROUP BY {', '.join(self.quote(k) for k in node.keys)}" if node.keys else ""
         return f"SELECT {', '.join(columns)} FROM {self.source(node.input, 's')} {group}".rstrip()
 
     def window(self, node: Window) -> str:
-        columns = [quote(c.name) for c in node.input.columns]
-        columns += [f"{c.over(node.partition)} AS {quote(c.column.name)}" for c in node.calls]
+        columns = [self.quote(c.name) for c in node.input.columns]
+        columns += [f"{self.over(c, node.partition)} AS {self.quote(c.column.name)}" for c in node.calls]
         return f"SELECT {', '.join(columns)} FROM {self.source(node.input, 's')}"
 
     def topk(self, node: TopK) -> str:
-        order = f" ORDER BY {', '.join(o.sql for o in node.order)}" if node.order else ""
+        order = f" ORDER BY {', '.join(map(self.order, node.order))}" if node.order else ""
         limit = f" LIMIT {node.limit}" if node.limit is not None else ""
         offset = f" OFFSET {node.offset}" if node.offset else ""
-        return f"SELECT {_list(node.columns)} FROM {self.source(node.input, 's')}{order}{limit}{offset}"
+        return f"SELECT {self._list(node.columns)} FROM {self.source(node.input, 's')}{order}{limit}{offset}"
 
     def bag_operator(self, node: ExceptAll | IntersectAll, word: str) -> str:
         left, right = self.source(node.left, "s"), self.source(node.right, "s")
-        columns, others = (_list(side.columns) or "1 AS _" for side in node.inputs)
+        columns, others = (self._list(side.columns) or "1 AS _" for side in node.inputs)
         return f"(SELECT {columns} FROM {left}) {word} (SELECT {others} FROM {right})"
 
     def except_all(self, node: ExceptAll) -> str:
@@ -224,20 +257,23 @@ class _Printer:
 
     def generate(self, node: Generate) -> str:
         outer = "OUTER " if node.outer else ""
-        output = f" AS {_list(node.output)}" if node.output else ""
-        view = f"LATERAL VIEW {outer}{node.generator.sql} g{output}"
-        return _select(node, _list(node.columns), f"FROM {self.source(node.input, 's')} {view}")
+        output = f" AS {self._list(node.output)}" if node.output else ""
+        view = f"LATERAL VIEW {outer}{self.expression(node.generator)} g{output}"
+        return _select(node, self._list(node.columns), f"FROM {self.source(node.input, 's')} {view}")
 
     def recursion(self, node: Recursion) -> str:
         name, columns = f"levels{len(self.levels)}", [f"c{i}" for i in range(len(node.output))]
         # A common table expression outside of the recursion must not be used inside of its step.
-        inner = _Printer(self.relation, self.hint, lambda node: "")
+        inner = SqlPrinter(self.relation, self.hint, lambda node: "")
         inner.levels = {**self.levels, node.table: name}
         most = f" MAX RECURSION LEVEL {node.most_levels}" if node.most_levels >= 0 else ""
-        outputs = ", ".join(f"{c} AS {quote(o.name)}" for c, o in zip(columns, node.output, strict=True))
+        outputs = ", ".join(f"{c} AS {self.quote(o.name)}" for c, o in zip(columns, node.output, strict=True))
         parts = " UNION ALL ".join(f"SELECT * FROM ({inner.lower(part)})" for part in (node.start, node.step))
         return f"WITH RECURSIVE {name}({', '.join(columns)}){most} AS ({parts}) SELECT {outputs} FROM {name}"
 
     def opaque(self, node: Opaque) -> str:
-        columns = ", ".join(quote(c.name) for c in node.output)
+        columns = ", ".join(self.quote(c.name) for c in node.output)
         return f"SELECT * FROM ({node.sql}) AS o({columns})"
+
+    def _list(self, columns: Iterable[Column]) -> str:
+        return ", ".join(self.quote(c.name) for c in columns)

@@ -1,4 +1,4 @@
-"""Walking plans: what a plan reads, and plans with every node changed."""
+"""Walks over plans: the relations that a plan reads, and rewriting every node."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nabla.algebra.nodes import Node, Scan
 
 
 def map_nodes(root: Node, change: Callable[[Node], Node]) -> Node:
-    """The plan with every node changed, after its inputs were. A node that is used twice stays one node."""
+    """The plan with every node rewritten, bottom up. A node that is used twice stays one node."""
     done: Memo[Node, Node] = Memo()
 
     def visit(node: Node) -> Node:
@@ -20,12 +20,12 @@ def map_nodes(root: Node, change: Callable[[Node], Node]) -> Node:
 
 
 def with_inputs(node: Node, inputs: Sequence[Node]) -> Node:
-    """The node over these inputs; itself, if they are the ones that it has."""
+    """The node over other inputs; the node itself if it has these inputs already."""
     same = all(a is b for a, b in zip(inputs, node.inputs, strict=True))
     return node if same else node.with_inputs(*inputs)
 
 
 def relations(q: Node) -> set[str]:
-    """The names of what a query reads that may change: tables, stages, the clock."""
+    """The names of the relations that a query reads and that may change: tables, stages, the clock."""
     names = {node.table for node in q.walk() if isinstance(node, Scan)}
     return names | {CLOCK} if any(map(reads_clock, q.walk())) else names

@@ -1,4 +1,4 @@
-"""Spark's types, as far as they decide values: what arithmetic returns, and to how many digits a decimal is rounded."""
+"""Spark's types, as far as they decide values: the types of arithmetic, and the digits of decimals."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class SqlType(NamedTuple):
         return f"decimal({self.precision},{self.scale})" if self.kind == "decimal" else self.kind
 
 
-# UNKNOWN is what a caller that gives no types gets: then the values themselves decide, when they are there.
+# The type is UNKNOWN if a caller gives no types. Then the values decide when they are evaluated.
 UNKNOWN = SqlType("unknown")
 VOID = SqlType("void")
 TINYINT, SMALLINT, INT, BIGINT = SqlType("tinyint"), SqlType("smallint"), SqlType("int"), SqlType("bigint")
@@ -30,7 +30,7 @@ STRING, BOOLEAN, DATE = SqlType("string"), SqlType("boolean"), SqlType("date")
 ARRAY, STRUCT = SqlType("array"), SqlType("struct")
 
 MAX_PRECISION = 38
-_LEAST_SCALE = 6  # what a result that needs more than 38 digits keeps of its scale (DecimalType.MINIMUM_ADJUSTED_SCALE)
+_LEAST_SCALE = 6  # the scale that a result of more than 38 digits keeps at least (DecimalType.MINIMUM_ADJUSTED_SCALE)
 
 # The integral types from narrow to wide: their bits, and the digits they have as a decimal.
 INTEGRAL: Mapping[SqlType, tuple[int, int]] = {TINYINT: (8, 3), SMALLINT: (16, 5), INT: (32, 10), BIGINT: (64, 20)}
@@ -121,34 +121,36 @@ def as_decimal(kind: SqlType, digits: int = 0) -> SqlType:
     return kind
 
 
-def fitted(precision: int, scale: int) -> SqlType:
-    """Spark's rule for a result of more than 38 digits: the integral part is kept, the scale gives way, down to six."""
+def fit_decimal(precision: int, scale: int) -> SqlType:
+    """The decimal type of a result. If it needs more than 38 digits, Spark keeps the integral part and reduces the scale, down
+    to six."""
     if precision <= MAX_PRECISION:
         return decimal(precision, scale)
     return decimal(MAX_PRECISION, max(MAX_PRECISION - (precision - scale), min(scale, _LEAST_SCALE)))
 
 
 def bounded(precision: int, scale: int) -> SqlType:
+    """The decimal type with at most 38 digits, before and after the point."""
     return decimal(min(precision, MAX_PRECISION), min(scale, MAX_PRECISION))
 
 
 def _sum(p1: int, s1: int, p2: int, s2: int) -> SqlType:
     scale = max(s1, s2)
-    return fitted(max(p1 - s1, p2 - s2) + scale + 1, scale)
+    return fit_decimal(max(p1 - s1, p2 - s2) + scale + 1, scale)
 
 
 def _product(p1: int, s1: int, p2: int, s2: int) -> SqlType:
-    return fitted(p1 + p2 + 1, s1 + s2)
+    return fit_decimal(p1 + p2 + 1, s1 + s2)
 
 
 def _quotient(p1: int, s1: int, p2: int, s2: int) -> SqlType:
     scale = max(_LEAST_SCALE, s1 + p2 + 1)
-    return fitted(p1 - s1 + s2 + scale, scale)
+    return fit_decimal(p1 - s1 + s2 + scale, scale)
 
 
 def _remainder(p1: int, s1: int, p2: int, s2: int) -> SqlType:
     scale = max(s1, s2)
-    return fitted(min(p1 - s1, p2 - s2) + scale, scale)
+    return fit_decimal(min(p1 - s1, p2 - s2) + scale, scale)
 
 
 _DECIMAL_RESULTS: Mapping[str, Callable[[int, int, int, int], SqlType]] = {

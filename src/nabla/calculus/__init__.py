@@ -1,1 +1,3 @@
-"""How a change moves through a query: a law an operator."""
+"""How a change moves through a query: one law for each operator. Importing the room registers the laws."""
+
+from nabla.calculus import rules as rules

@@ -1,8 +1,8 @@
-"""Which rows of its tables a row of a query comes from, as far as its columns tell.
+"""Attribution of a row of a query to rows of its tables, as far as its columns tell.
 
-Columns that a query passes on as they are, or equates with each other, have one value in a row of the result and in the
-rows that it depends on: also in those that a NOT EXISTS looked for. So a violated constraint points to the rows of a
-change that can have violated it.
+A column that a query passes on unchanged, or equates with another one, has one value in a row of the result and in the rows
+that it depends on, even in those that a NOT EXISTS looked for. So a violated constraint points to the rows of a change that
+can have violated it.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class Attribution:
 
 
 def attributions(plan: Node) -> tuple[Attribution, ...]:
-    """One for each scan that has columns which the result shows."""
+    """An attribution for each scan with columns that the result shows."""
     classes = _Classes()
     for node in plan.walk():
-        for one, other in _same(node):
+        for one, other in _equal_pairs(node):
             classes.unite(one, other)
     place = {classes.of(column.name): i for i, column in reversed(list(enumerate(plan.columns)))}
     found = []
@@ -42,8 +42,8 @@ def attributions(plan: Node) -> tuple[Attribution, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _same(node: Node) -> Iterator[tuple[str, str]]:
-    """Columns that have the same value wherever this operator relates them."""
+def _equal_pairs(node: Node) -> Iterator[tuple[str, str]]:
+    """The pairs of columns that have the same value in all rows that this operator relates."""
     match node:
         case Project():
             yield from ((o.column.name, o.expr.column) for o in node.outputs if o.expr.column is not None)
@@ -59,7 +59,7 @@ def _same(node: Node) -> Iterator[tuple[str, str]]:
 
 
 class _Classes:
-    """Names that stand for one value."""
+    """Classes of column names that have the same value (union-find)."""
 
     def __init__(self) -> None:
         self._parent: dict[str, str] = {}

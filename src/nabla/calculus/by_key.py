@@ -1,12 +1,12 @@
-"""Views that are computed key by key: what they have for a key depends on the rows of the tables with that key alone.
+"""Views that are computed key by key: their rows with a key depend only on the rows of the tables with the same key.
 
 Nested views over relations in PNF are (Liu and Vincent, section 4, implementation form). With K the keys that occur in
 the changes,
 
     op(r ± δ) = [op(r)]∉K ⊕ op([r]∈K ± δ)
 
-The rows of the view with keys in K are replaced by what its query gives over the new rows with keys in K. Old states of
-the tables are not read: what the view had for K it still has.
+The rows of the view with keys in K are replaced by the result of its query over the new rows with keys in K. Old states of
+the tables are not read, because the view itself has the old result for K.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ def restrict_to_touched(root: Node, key: Key) -> Node:
             return _with_key_in(root, key)
         case Filter() | Project():
             return root.with_inputs(restrict_to_touched(root.input, key))
-        case Join():  # both sides, so that either can be the one that is broadcast
+        case Join():  # both sides are restricted, so that Spark can broadcast either
             return root.with_inputs(restrict_to_touched(root.left, key), restrict_to_touched(root.right, key))
     raise MalformedPlan(f"{type(root).__name__} in a view that is computed key by key")
 
 
 def restricted_scan(node: Node) -> Scan | None:
-    """The scan whose rows with keys in K a node is, if it is that."""
+    """The scan that a node restricts to keys in K; None if the node is something else."""
     match node:
         case Join(kind="semi", left=Scan() as scan, right=Scan(table=table)) if table == TOUCHED:
             return scan
@@ -63,7 +63,7 @@ def restricted_scan(node: Node) -> Scan | None:
 
 def _with_key_in(scan: Scan, key: Key) -> Node:
     columns = _key_columns(scan, key)
-    marked = tuple(c.renamed(mark_name(c.name, Mark.KEY)) for c in columns)
+    marked = tuple(c.rename(mark_name(c.name, Mark.KEY)) for c in columns)
     keys = Scan(TOUCHED, At.NEW, marked, stored_fields(columns))
     on = tuple(equal(a.ref, b.ref, null_safe=True) for a, b in zip(columns, keys.columns, strict=True))
     return Join(scan, keys, on, "semi")

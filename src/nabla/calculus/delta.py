@@ -1,8 +1,7 @@
 """Deriving the change of a query: `Derivation(changed).d(q)`.
 
 Within a derivation `d(q)` is the change of q, `old(q)` and `new(q)` are q before and after it. Nothing is computed here:
-all three are plans. A query none of whose tables changed has no change, which is written None, so that only changed
-operands give a term.
+all three are plans. The change of a query whose tables did not change is None, so that only changed operands give a term.
 """
 
 from __future__ import annotations
@@ -21,10 +20,11 @@ from nabla.algebra.traverse import relations
 from nabla.calculus.laws import derive
 
 Contents = Callable[[At], Node]
+"""The plan that reads the rows of an inner stage, or their change, from its state."""
 
 
 class Derivation:
-    """`changed` names the relations that changed; `contents` says how the rows of an inner stage are read from its state."""
+    """Derives changes. `changed` names the relations that changed; `contents` gives the rows of inner stages."""
 
     def __init__(self, changed: frozenset[str], contents: Mapping[str, Contents] | None = None) -> None:
         self.changed = changed
@@ -57,7 +57,7 @@ class Derivation:
         return q.with_inputs(*(self.at(part, at) for part in q.inputs)) if q.inputs else q
 
     def read(self, scan: Scan, at: At) -> Node:
-        """A table, or the rows of an inner stage, which are made from its state."""
+        """The scan of a table in a state, or the plan that makes the rows of an inner stage from its stored state."""
         if scan.table not in self.contents:
             return replace(scan, at=at)
         rows = self.contents[scan.table](at)
@@ -74,12 +74,13 @@ def add(*terms: Node | None) -> Node | None:
 
 
 def negative(term: Node | None) -> Node | None:
+    """The change that cancels a change."""
     return None if term is None else Negate(term)
 
 
 def mark_columns(node: Node, mark: Mark = Mark.OLD) -> Node:
     """The same rows under other names, for use beside the original."""
-    return Project(node, tuple(Named(c.renamed(mark_name(c.name, mark)), c.ref) for c in node.columns))
+    return Project(node, tuple(Named(c.rename(mark_name(c.name, mark)), c.ref) for c in node.columns))
 
 
 def same_keys(rows: Node, beside: Node, keys: tuple[str, ...], mark: Mark = Mark.OLD) -> tuple[Expr, ...]:

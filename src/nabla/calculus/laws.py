@@ -1,6 +1,6 @@
-"""The registry of laws: for every operator how its change follows from the changes of its inputs.
+"""The registry of laws: a law says for an operator how its change follows from the changes of its inputs.
 
-A law is data (the equation and where it comes from) with its transcription beside it. The table in the docs, `explain`
+A law is data (the equation and its source in the literature) with its transcription beside it. The table in the docs, `explain`
 and the property tests are all made from this registry.
 """
 
@@ -20,7 +20,7 @@ Derive = Callable[..., "Node | None"]
 
 @dataclass(frozen=True)
 class Law:
-    """`sql` is what the operator is in a query."""
+    """The law of an operator. `sql` shows the operator as a query writes it."""
 
     name: str
     operator: type[Node]
@@ -37,7 +37,7 @@ _BY_OPERATOR: dict[type[Node], list[tuple[Law, Callable[[Node], bool]]]] = {}
 def rule(
     operator: type[Node], law: str, source: str, sql: str, when: Callable[..., bool] = lambda q: True
 ) -> Callable[[Derive], Derive]:
-    """Registers a function (q, d) -> d(q) as the law of an operator, or of those of its forms that `when` accepts."""
+    """Register a function (q, c) -> d(q) as the law of an operator, or of its forms that `when` accepts."""
 
     def register(derive: Derive) -> Derive:
         entry = Law(derive.__name__, operator, law, source, sql, derive)
@@ -59,6 +59,7 @@ def law_of(node: Node) -> Law | None:
 
 
 def derive(node: Node, derivation: Derivation) -> Node | None:
+    """The change of a node by its law."""
     entry = law_of(node)
     if entry is None:
         raise LookupError(f"{type(node).__name__} has no law")

@@ -1,4 +1,4 @@
-"""How operators that group rows are kept: each method with its law, where that comes from, and what it stores."""
+"""The methods that maintain operators which group rows, each with its law, its source and the state that it stores."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from nabla.algebra.nodes import Aggregate, Distinct, Node, Recursion, TopK, Wind
 
 @dataclass(frozen=True)
 class Method:
+    """A method. `state` describes what it stores, `operators` are those that it maintains."""
+
     name: str
     law: str
     source: str

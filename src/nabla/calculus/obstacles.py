@@ -1,6 +1,6 @@
-"""Why a view cannot be maintained from the change alone: reason codes, each with the place and a remedy.
+"""Obstacles: the reasons why a view cannot be maintained from the change alone, each with a code, a place and a remedy.
 
-Silent fallback is a bug: a view that recomputes has at least one obstacle, and every surface shows it.
+A silent fallback is a bug: a view that is recomputed has at least one obstacle, and `explain` and every report show it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from nabla.algebra.nodes import (
     TopK,
     Window,
 )
-from nabla.calculus import rules as rules  # registers the laws
 from nabla.calculus.laws import law_of
+from nabla.calculus.methods import GROUPING
 
 _RECOMPUTED = "Every refresh recomputes the view and compares; write this part differently to have it maintained."
 
@@ -44,27 +44,27 @@ class Obstacle:
 
 
 def obstacles(plan: Node) -> tuple[Obstacle, ...]:
-    """All of them, in the order of the plan; empty if every operator has a law."""
+    """All obstacles of a plan, in the order of its operators; none if every operator has a law."""
     found: dict[str, Obstacle] = {}
     for node in plan.walk():
-        for obstacle in _of_node(node):
+        for obstacle in _node_obstacles(node):
             found.setdefault(str(obstacle), obstacle)
-    for obstacle in _not_comparable(plan, "output of the view"):
+    for obstacle in _incomparable_columns(plan, "output of the view"):
         found.setdefault(str(obstacle), obstacle)
     return tuple(found.values())
 
 
 def comparable(type_: str) -> bool:
-    """Whether rows with such a value can be told apart, counted and cancelled."""
+    """Whether Spark compares values of the type, so that rows with them can be counted and cancelled."""
     return not any(word in type_ for word in ("variant", "geometry", "geography"))
 
 
 def orderable(type_: str) -> bool:
-    """Whether rows can be joined on such a value: maps can be counted as parts of rows, but Spark does not compare them."""
+    """Whether rows can be joined on values of the type. Spark groups rows with maps, but does not join on them."""
     return comparable(type_) and "map<" not in type_
 
 
-def _not_comparable(node: Node, place: str) -> Iterator[Obstacle]:
+def _incomparable_columns(node: Node, place: str) -> Iterator[Obstacle]:
     for column in node.columns:
         if not comparable(column.type):
             yield Obstacle(
@@ -75,14 +75,19 @@ def _not_comparable(node: Node, place: str) -> Iterator[Obstacle]:
             )
 
 
-def _of_node(node: Node) -> Iterator[Obstacle]:
+def storable(type_: str) -> bool:
+    """Whether a hidden state can have such a column."""
+    return comparable(type_) and not any(word in type_ for word in ("interval year", "interval month"))
+
+
+def _node_obstacles(node: Node) -> Iterator[Obstacle]:
     if isinstance(node, Opaque):
         yield Obstacle(node.code, f"there is no algebra for {node.why}", node.place or "the query", _RECOMPUTED)
         return
     if isinstance(node, TopK) and not node.order:
         yield Obstacle(
             "NABLA_LIMIT_WITHOUT_ORDER",
-            f"{_cut(node)} without ORDER BY may return any rows",
+            f"{_limit_text(node)} without ORDER BY may return any rows",
             "LIMIT" if node.limit is not None else "OFFSET",
             "Add an ORDER BY that decides which rows are kept.",
         )
@@ -110,7 +115,7 @@ def _of_node(node: Node) -> Iterator[Obstacle]:
             "WITH RECURSIVE",
             "Compare with the clock outside of the recursion.",
         )
-    for compared, place in _compared(node):
+    for compared, place in _comparisons(node):
         if " collate " in compared.type.lower():
             yield Obstacle(
                 "NABLA_COLLATION",
@@ -118,13 +123,21 @@ def _of_node(node: Node) -> Iterator[Obstacle]:
                 place,
                 "Compare what tells values apart by itself, such as lower(...), or leave the collation to those who read.",
             )
-    for column in _joined_on(node):
+    for column in _lookup_columns(node):
         if not orderable(column.type):
             yield Obstacle(
                 "NABLA_NOT_COMPARABLE",
                 f'groups of "{column.label}" cannot be looked up: Spark does not compare values of type {column.type}',
                 "GROUP BY or PARTITION BY",
                 "Group by an array of its entries: map_entries(...).",
+            )
+    for column in node.columns if isinstance(node, GROUPING) else ():
+        if not storable(column.type):
+            yield Obstacle(
+                "NABLA_HIDDEN_TYPE",
+                f'the hidden state would have a column "{column.label}" of type {column.type}, which no Delta table stores',
+                type(node).__name__,
+                "Turn it into a number or a text before rows are grouped, ordered or cut off.",
             )
     if law_of(node) is None:
         yield Obstacle(
@@ -135,12 +148,12 @@ def _of_node(node: Node) -> Iterator[Obstacle]:
         )
 
 
-def _cut(node: TopK) -> str:
+def _limit_text(node: TopK) -> str:
     limit = f"LIMIT {node.limit}" if node.limit is not None else ""
     return f"{limit} {f'OFFSET {node.offset}' if node.offset else ''}".strip()
 
 
-def _joined_on(node: Node) -> tuple[Column, ...]:
+def _lookup_columns(node: Node) -> tuple[Column, ...]:
     """The columns whose values a rule looks up in the operator's input."""
     match node:
         case Aggregate():
@@ -152,8 +165,8 @@ def _joined_on(node: Node) -> tuple[Column, ...]:
     return ()
 
 
-def _compared(node: Node) -> Iterator[tuple[Expr, str]]:
-    """Expressions by whose values rows are told apart, as those of stored columns are, or put in order."""
+def _comparisons(node: Node) -> Iterator[tuple[Expr, str]]:
+    """The expressions whose values are compared, to tell rows apart or to put them in order."""
     yield from ((c.ref, f'column "{c.label}"') for c in node.columns)
     match node:
         case Join():

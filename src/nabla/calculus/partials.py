@@ -10,17 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal as OneOf
 
+from nabla._cached import cached_property
 from nabla.algebra import types
-from nabla.algebra.build import TRUE, all_of, arithmetic, cast, coalesce, compare, is_not_null, null, number, when
+from nabla.algebra.build import TRUE, all_of, arithmetic, coalesce, compare, is_not_null, null, number, when
 from nabla.algebra.calls import Call
 from nabla.algebra.expressions import Apply, Column, Expr, Literal
 from nabla.algebra.names import part_name
+from nabla.algebra.normalize import cast
 from nabla.algebra.types import decimal_of
 
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
 ORDERED = (*INTEGERS, "float", "double", "string", "date", "timestamp", "timestamp_ntz", "boolean", "binary")
+
+FORM = 2
+"""The form in which the partial results of new views are stored."""
 
 Extreme = OneOf["min", "max"]
 _CHOICES: dict[Extreme, tuple[str, str]] = {"min": ("Least", "<="), "max": ("Greatest", ">=")}
@@ -31,8 +37,8 @@ _CHOICES: dict[Extreme, tuple[str, str]] = {"min": ("Least", "<="), "max": ("Gre
 class Partial:
     """A hidden column of a change table.
 
-    `change` is its aggregate over the weighed change, `whole` the same over plain rows. A partial result of min or max says
-    so (`extreme`), and has `deleted`, the extreme of the rows that the change deletes.
+    `change` is its aggregate over the weighed change, `whole` the same over plain rows. `extreme` marks a partial result of
+    min or max; `deleted` is then the extreme of the rows that the change deletes.
     """
 
     column: Column
@@ -41,7 +47,7 @@ class Partial:
     extreme: Extreme | None = None
     deleted: Call | None = None
 
-    @property
+    @cached_property
     def cancels(self) -> bool:
         """Whether deleted rows can be taken away from it again."""
         return self.extreme is None
@@ -63,8 +69,8 @@ class Partial:
         decimal = types.parse_type(self.column.type)
         return str(types.decimal_result("+", decimal, decimal)) if decimal.kind == "decimal" else self.column.type
 
-    def broken(self, old: Expr, change: Expr, deleted: Expr) -> Expr:
-        """Whether the merged extreme may be wrong: something at least as extreme was deleted."""
+    def is_broken(self, old: Expr, change: Expr, deleted: Expr) -> Expr:
+        """Whether the merged extreme may be wrong, because a value at least as extreme was deleted."""
         assert self.extreme is not None
         beyond = compare(deleted, _CHOICES[self.extreme][1], self.merge(old, change))
         return all_of((is_not_null(deleted), coalesce(beyond, TRUE)))
@@ -72,28 +78,29 @@ class Partial:
 
 @dataclass(frozen=True)
 class Maintained:
-    """How one call of an aggregate is kept: its partials, and its value as an expression over them."""
+    """A call of an aggregate that is maintained by partial results, with its value as an expression over these."""
 
     call: Call
     partials: tuple[Partial, ...]
     value: Expr
 
 
-def maintain(call: Call, weight: Column) -> Maintained | None:
-    """None where the function cannot be kept up to date from the change alone."""
-    make = FUNCTIONS.get(call.function)
+def maintain(call: Call, weight: Column, form: int = FORM) -> Maintained | None:
+    """The partial results of a call; None if the function cannot be maintained from the change alone. `form` is that of the
+    stored partial results."""
+    make = (FUNCTIONS if form == FORM else {**FUNCTIONS, **_FIRST_FORM}).get(call.function)
     if make is None or call.distinct or call.template:
         return None
     return make(call, weight)
 
 
-def _hidden(call: Call, suffix: str, type_: str) -> Column:
+def _hidden_column(call: Call, suffix: str, type_: str) -> Column:
     return Column(part_name(call.column.name, suffix), type_)
 
 
 def _count_partial(call: Call, weight: Column) -> Partial:
-    """How many rows the call sees: those that pass its filter and whose arguments are not NULL."""
-    column = _hidden(call, "count", "bigint")
+    """The number of rows that the call sees: those that pass its filter and whose arguments are not NULL."""
+    column = _hidden_column(call, "count", "bigint")
     tests = [call.filter] if call.filter else []
     tests += [is_not_null(a) for a in call.arguments if a.nullable]
     if not tests:
@@ -109,18 +116,20 @@ def _argument(call: Call) -> Expr:
     return when(call.filter, argument) if call.filter else argument
 
 
-def _sum_partial(call: Call, weight: Column) -> Partial | None:
-    """The exact sum, or None where a running sum would not be exact."""
+def _sum_partial(call: Call, weight: Column, widen: bool = False) -> Partial | None:
+    """The exact sum, or None where a running sum would not be exact. With `widen`, no number of BIGINTs overflows it."""
     argument = _argument(call)
+    if widen and argument.type == "bigint":
+        argument = cast(argument, str(types.as_decimal(types.BIGINT)))
     if argument.type in INTEGERS:
-        column = _hidden(call, "sum", "bigint")
+        column = _hidden_column(call, "sum", "bigint")
         wide = cast(argument, "bigint")
         change = Call(column, "sum", (arithmetic(wide, "*", weight.ref, "bigint"),))
         return Partial(column, change, Call(column, "sum", (wide,)))
     decimal = decimal_of(argument.type)
     if decimal and (decimal[1] <= 6 or decimal[0] + 21 <= 38):
         # A product of decimal(p,s) and a weight has p + 21 digits; beyond 38 Spark would cut the scale down to 6.
-        column = _hidden(call, "sum", f"decimal(38,{decimal[1]})")
+        column = _hidden_column(call, "sum", f"decimal(38,{decimal[1]})")
         product = types.decimal_result("*", types.decimal(*decimal), types.as_decimal(types.BIGINT))
         weighed = arithmetic(argument, "*", weight.ref, str(product))
         return Partial(column, Call(column, "sum", (weighed,), cast=True), Call(column, "sum", (argument,), cast=True))
@@ -140,8 +149,10 @@ def _sum(call: Call, weight: Column) -> Maintained | None:
     return Maintained(call, (count, total), when(some, cast(total.column.ref, call.column.type)))
 
 
-def _avg(call: Call, weight: Column) -> Maintained | None:
-    count, total = _count_partial(call, weight), _sum_partial(call, weight)
+def _avg(call: Call, weight: Column, widen: bool = True) -> Maintained | None:
+    """The average, rounded once from the exact sum. Spark adds whole numbers as doubles, which have 53 bits: beyond that its
+    own result depends on the order of the rows, and this one does not."""
+    count, total = _count_partial(call, weight), _sum_partial(call, weight, widen)
     if total is None:
         return None
     n: Expr = count.column.ref
@@ -163,12 +174,12 @@ def _extreme(function: Extreme) -> Callable[[Call, Column], Maintained | None]:
         argument = _argument(call)
         if argument.type not in ORDERED and not decimal_of(argument.type):
             return None
-        column = _hidden(call, function, argument.type)
+        column = _hidden_column(call, function, argument.type)
         inserted, deleted = (
             Call(column, function, (when(compare(weight.ref, sign, number(0)), argument),)) for sign in (">", "<")
         )
-        partial = Partial(column, inserted, Call(column, function, (argument,)), function, deleted)
-        return Maintained(call, (partial,), partial.column.ref)
+        kept = Partial(column, inserted, Call(column, function, (argument,)), function, deleted)
+        return Maintained(call, (kept,), column.ref)
 
     return make
 
@@ -181,6 +192,13 @@ FUNCTIONS: dict[str, Callable[[Call, Column], Maintained | None]] = {
     "min": _extreme("min"),
     "max": _extreme("max"),
 }
+
+
+_FIRST_FORM: dict[str, Callable[[Call, Column], Maintained | None]] = {
+    "avg": partial(_avg, widen=False),
+    "mean": partial(_avg, widen=False),
+}
+"""What is kept in another way by views of the first form: averages of BIGINT kept a sum that was a BIGINT, too."""
 
 
 def count_rows(name: str, weight: Column) -> Partial:

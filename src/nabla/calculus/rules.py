@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from nabla.algebra.build import all_of, is_not_true, null
 from nabla.algebra.calls import Named
-from nabla.algebra.clock import CLOCK, before, reads_clock, timed
+from nabla.algebra.clock import CLOCK, before, clock_conjuncts, reads_clock
 from nabla.algebra.expressions import Expr
 from nabla.algebra.nodes import (
     WEIGHT,
@@ -68,7 +68,7 @@ def select_by_clock(q: Filter, c: Derivation) -> Node | None:
 
 def _not(conjuncts: tuple[Expr, ...]) -> Expr:
     """Whether one of the conjuncts that read the clock is not true."""
-    return is_not_true(all_of(timed(conjuncts)))
+    return is_not_true(all_of(clock_conjuncts(conjuncts)))
 
 
 @rule(Filter, law="d(σ S) = σ dS", source="GLT97 fig. 2; linear", sql="WHERE, HAVING, QUALIFY")
@@ -236,10 +236,10 @@ def top_k(q: TopK, c: Derivation) -> Node | None:
     return _recompute_affected(q, (), c)
 
 
-def _by_rows(q: ExceptAll | IntersectAll, c: Derivation) -> Node | None:
-    """Recomputed on the rows that occur in dS or dT."""
+def _recompute_touched_rows(q: ExceptAll | IntersectAll, c: Derivation) -> Node | None:
+    """The operator recomputed on the rows that occur in dS or dT: its new rows minus its old ones."""
     columns = tuple(col.name for col in q.columns)
-    # Each change with its weights as values: a row that dS inserts and dT deletes must not cancel here.
+    # Weights become a column here: a row that dS inserts and dT deletes must not cancel.
     changes = [Weigh(change) for part in q.inputs if (change := c.d(part)) is not None]
     touched = mark_columns(Aggregate(UnionAll(tuple(changes), (*q.columns, WEIGHT)), columns))
 
@@ -256,7 +256,7 @@ def _by_rows(q: ExceptAll | IntersectAll, c: Derivation) -> Node | None:
     ExceptAll, law="d(S ∸ T) = (S₁ ∸ T₁) − (S₀ ∸ T₀) on the rows in dS or dT", source="GLT97, on bags", sql="EXCEPT ALL"
 )
 def except_all(q: ExceptAll, c: Derivation) -> Node | None:
-    return _by_rows(q, c)
+    return _recompute_touched_rows(q, c)
 
 
 @rule(
@@ -266,7 +266,7 @@ def except_all(q: ExceptAll, c: Derivation) -> Node | None:
     sql="INTERSECT ALL",
 )
 def intersect_all(q: IntersectAll, c: Derivation) -> Node | None:
-    return _by_rows(q, c)
+    return _recompute_touched_rows(q, c)
 
 
 @rule(

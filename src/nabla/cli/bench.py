@@ -1,4 +1,4 @@
-"""`nabla bench`: what a refresh costs against recomputing, measured on this machine in one run."""
+"""`nabla bench`: measures the cost of a refresh against that of recomputing, on this machine in one run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _say(text: str) -> None:
 
 
 def _listed(text: str, known: tuple[Any, ...], what: str) -> tuple[Any, ...]:
-    """Words between commas, each one of the known."""
+    """The words between commas, each of which must be known."""
     words = tuple(part.strip() for part in text.split(","))
     for word in words:
         if word not in known:

@@ -1,4 +1,4 @@
-"""`nabla check`, `nabla log` and `nabla revert`: do the constraints hold, what happened, and how to undo it."""
+"""`nabla check`, `log`, `revert`, `fsck`: do the constraints hold, what happened, how to undo it, is the lake damaged."""
 
 from __future__ import annotations
 
@@ -67,3 +67,24 @@ def revert(
     else:
         rows = [(r.name, r.version, r.inserted, r.deleted) for r in found.values()]
         out().print(table(("name", "version", "inserted", "deleted"), rows, numbers=("version", "inserted", "deleted")))
+
+
+@reporting
+def fsck(
+    repair: Annotated[bool, typer.Option("--repair", help="Mend what the lake itself knows how to.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Look at logs, sizes and footers; read no rows.")] = False,
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Look for damage in the lake's logs and files; fails if there is any that was not repaired."""
+    from nabla.storage.fsck import examine_lake
+
+    with working("Looking through the lake", as_json):
+        found = examine_lake(str(locate(lake).lake), repair=repair, quick=quick)
+    if as_json:
+        print_json(found)
+    else:
+        out().print(escape(str(found)), soft_wrap=True)
+    if not found.sound:
+        raise typer.Exit(1)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 
+from nabla.engine import types
 from nabla.errors import NablaError
 from nabla.frontends.pipelines.specification import TableSource
 
@@ -30,7 +31,7 @@ def load_table(lake: Lake, source: TableSource) -> None:
     if (source.path / "_delta_log").is_dir():
         lake.register(source.name, source.path, key=source.key or None)
     else:
-        lake.create_table(source.name, data=_read_files(lake, source), key=source.key or None)
+        lake.create_table(source.name, source.schema, _read_files(lake, source), key=source.key or None)
 
 
 def load_query(lake: Lake, name: str, frame: DataFrame) -> Loaded:
@@ -69,5 +70,8 @@ def _read_files(lake: Lake, source: TableSource) -> DataFrame:
     if kind == "csv":
         reader = reader.option("header", True).option("inferSchema", source.schema is None)
     if source.schema is not None:
-        reader = reader.schema(source.schema)
+        declared = types.parse(source.schema)
+        reader = reader.schema(types.to_stored(declared, declared.names))
+        # Otherwise Spark reads what does not fit as NULL, and takes the columns of a CSV file in any order.
+        reader = reader.option("mode", "FAILFAST").option("enforceSchema", False)
     return reader.load(source.path.as_uri())

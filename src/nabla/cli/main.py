@@ -7,15 +7,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 
 from nabla.cli import bench, integrity, show
 from nabla.cli.locate import locate
 from nabla.cli.options import DebugOption, JsonOption, LakeOption, LimitOption, ModeOption, NamesArgument
 from nabla.cli.output import out, print_json, reporting, working
+from nabla.cli.trust import trust
 from nabla.cli.watch import watch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from nabla.lake.reports import Verified
 
 app = typer.Typer(
     name="nabla",
@@ -123,6 +127,8 @@ app.command()(watch)
 app.command()(integrity.check)
 app.command()(integrity.log)
 app.command()(integrity.revert)
+app.command()(trust)
+app.command()(integrity.fsck)
 
 
 @app.command()
@@ -227,13 +233,18 @@ def verify(
     with working("Starting Spark", as_json) as tell:
         opened = locate(lake).open()
         verified = names or [name for name, status in opened.status().items() if status.kind == "view"]
+        found: dict[str, Verified] = {}
         for name in verified:
             tell(f"Recomputing {name}")
-            opened.verify(name)
+            found |= opened.verify(name)
+    exact = [name for name, one in found.items() if one.verdict == "exact"]
+    others = {name: one.reason for name, one in found.items() if one.verdict != "exact"}
     if as_json:
-        print_json({"verified": verified})
+        print_json({"verified": exact, "not_comparable": others})
     else:
-        out().print(f"[green]exact[/]  {len(verified)} of {len(verified)} views equal their queries")
+        out().print(f"[green]exact[/]  {len(exact)} of {len(found)} views equal their queries")
+        for name, reason in others.items():
+            out().print(f"[yellow]not comparable[/]  {escape(f'{name}: {reason}')}", soft_wrap=True)
 
 
 @app.command()
@@ -262,7 +273,7 @@ def vacuum(
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Delete files that no version needs any more. What views still refer to is kept."""
+    """Delete files that no version needs any more. Files that views still refer to are kept."""
     with working("Looking for files that nothing needs", as_json):
         done = locate(lake).open().vacuum(dry_run=dry_run, older_than=timedelta(hours=older_than))
     if as_json:
@@ -289,7 +300,7 @@ def demo(
 
 
 def _print_rows(rows: DataFrame, limit: int, as_json: bool) -> None:
-    """One row more than the limit tells whether there are more."""
+    """Print rows; one row above the limit shows that there are more."""
     with working("Running", as_json):
         found = rows.limit(limit + 1).collect()
     if as_json:

@@ -8,6 +8,7 @@ import decimal
 import functools
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,8 +16,9 @@ from pathlib import Path
 from typing import Any, ParamSpec, TextIO, TypeVar
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
+from rich.segment import Segment
 from rich.table import Table
 
 from nabla.errors import Mismatch, NablaError
@@ -24,16 +26,32 @@ from nabla.explain.tables import terminal_table
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_CONTROL = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]")
+"""Characters that a terminal obeys instead of showing them, but for tabs and new lines; and those that turn the direction."""
 MODE_STYLES = {"skip": "dim", "incremental": "green", "full": "yellow", "reload": "yellow", "held": "red"}
+
+
+class SafeConsole(Console):
+    """A console that shows control characters of what it prints instead of sending them to the terminal, which would take
+    them for commands: data may come from anybody."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(visible(segment.text), segment.style)
+
+
+def visible(text: str) -> str:
+    """The text with its control characters as Python writes them: `\\x1b`."""
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def out() -> Console:
     """Standard output. Lines are broken for a terminal only: a program that reads them wants them whole."""
-    return Console(highlight=False, width=_width(sys.stdout))
+    return SafeConsole(highlight=False, width=_width(sys.stdout))
 
 
 def err() -> Console:
-    return Console(stderr=True, highlight=False, width=_width(sys.stderr))
+    return SafeConsole(stderr=True, highlight=False, width=_width(sys.stderr))
 
 
 def _width(stream: TextIO) -> int | None:
@@ -95,7 +113,7 @@ def show_error(error: NablaError, as_json: bool) -> None:
             fields["rows"] = jsonable(error.rows)
         if isinstance(violations := getattr(error, "violations", None), tuple):
             fields["violations"] = jsonable([violation.to_dict() for violation in violations])
-        print(json.dumps({"error": fields}, ensure_ascii=False), file=sys.stderr)  # noqa: T201
+        print(to_json({"error": fields}), file=sys.stderr)  # noqa: T201
         return
     console = err()
     console.print(f"[bold red]{escape(error.code)}[/]  {escape(error.message)}")
@@ -109,7 +127,13 @@ def show_error(error: NablaError, as_json: bool) -> None:
 
 
 def print_json(value: object) -> None:
-    print(json.dumps(jsonable(value), ensure_ascii=False, indent=2))  # noqa: T201
+    print(to_json(value, indent=2))  # noqa: T201
+
+
+def to_json(value: object, indent: int | None = None) -> str:
+    """JSON in which no control character stands as it is; JSON itself requires that of the first 32 only."""
+    text = json.dumps(jsonable(value), ensure_ascii=False, indent=indent)
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def jsonable(value: Any) -> Any:
@@ -151,7 +175,7 @@ def cell(value: object) -> str:
         return f"{value:,.2f}"
     if isinstance(value, datetime.datetime):
         return value.isoformat(sep=" ", timespec="seconds")
-    return escape(str(value))
+    return escape(visible(str(value)))
 
 
 def mode_cell(mode: str) -> str:

@@ -40,7 +40,7 @@ OUTSIDE = ("NABLA_FOREIGN_SOURCE", "NABLA_UNKNOWN_TABLE", "NABLA_UNSUPPORTED_OPE
 
 
 @dataclass(frozen=True)
-class Built:
+class BuiltDataset:
     """A view that this run built from nothing or again because its definition changed; or a dataset that it read again."""
 
     name: str
@@ -58,7 +58,7 @@ class Run:
     project: str
     lake: Path
     tables: tuple[str, ...]
-    built: tuple[Built, ...]
+    built: tuple[BuiltDataset, ...]
     refreshed: Mapping[str, ViewReport]
     strangers: tuple[str, ...] = field(default=())
 
@@ -95,10 +95,10 @@ class _Builder:
         self.mode = mode
         self.rebuild = rebuild
         self.tell = tell
-        self.built: list[Built] = []
+        self.built: list[BuiltDataset] = []
         self.changed: list[Element] = []
 
-    def build(self, elements: Sequence[Element]) -> tuple[Built, ...]:
+    def build(self, elements: Sequence[Element]) -> tuple[BuiltDataset, ...]:
         for element in elements:
             self._check(element)
         waiting = list(elements)
@@ -151,7 +151,7 @@ class _Builder:
             mode = "rebuild"
             reports = self.lake.create_rules(element.name, text, rebuild=True)
         seconds = (time.monotonic() - start) / max(1, len(reports))
-        self.built += [Built(name, mode, "", r.inserted, r.deleted, seconds) for name, r in reports.items()]
+        self.built += [BuiltDataset(name, mode, "", r.inserted, r.deleted, seconds) for name, r in reports.items()]
 
     def _keep_view(self, element: Element, query: str | DataFrame) -> None:
         start = time.monotonic()
@@ -169,7 +169,7 @@ class _Builder:
             mode = "rebuild"
             report = self.lake.create_view(element.name, query, rebuild=True)
         seconds = time.monotonic() - start
-        self.built.append(Built(element.name, mode, "", report.inserted, report.deleted, seconds))
+        self.built.append(BuiltDataset(element.name, mode, "", report.inserted, report.deleted, seconds))
 
     def _from_outside(self, error: NablaError, query: str | DataFrame) -> DataFrame | None:
         """The query, if Spark can run it and Nabla cannot keep it: it reads files, say, and not only the lake."""
@@ -187,7 +187,7 @@ class _Builder:
         done = load_query(self.lake, element.name, frame)
         reason = f"{why.code}: {why.message}; read again at every run"
         seconds = time.monotonic() - start
-        self.built.append(Built(element.name, done.mode, reason, done.inserted, done.deleted, seconds))
+        self.built.append(BuiltDataset(element.name, done.mode, reason, done.inserted, done.deleted, seconds))
 
     def _query(self, element: Element) -> str | DataFrame:
         if isinstance(element.query, str):
@@ -283,7 +283,7 @@ def _misses_a_table(error: Exception) -> bool:
 
 
 def _check_schema(element: Element, frame: DataFrame) -> None:
-    """A project may declare what a view's columns are; the query has to agree."""
+    """Refuse a query whose columns are not those that the project declares for the view."""
     schema = element.schema
     wanted = _columns(schema if isinstance(schema, StructType) else cast(StructType, StructType.fromDDL(str(schema))))
     given = _columns(frame.schema)

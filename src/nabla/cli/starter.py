@@ -34,7 +34,7 @@ def create_project(folder: Path) -> list[Path]:
 
 
 def _write_data(folder: Path) -> None:
-    """The same customers and orders every time."""
+    """Write the sample data: the same customers and orders every time."""
     chance = random.Random(2026)
     folder.mkdir()
     customers = ((i, f"Customer {i}", REGIONS[i % len(REGIONS)]) for i in range(1, CUSTOMERS + 1))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 import queue
 import signal
 import threading
@@ -16,7 +15,7 @@ from rich.markup import escape
 
 from nabla.cli.locate import locate
 from nabla.cli.options import DebugOption, JsonOption, LakeOption, LimitOption, ModeOption, NamesArgument
-from nabla.cli.output import err, jsonable, mode_cell, out, reporting, show_error, working
+from nabla.cli.output import err, mode_cell, out, reporting, show_error, to_json, working
 
 if TYPE_CHECKING:
     from nabla.errors import NablaError
@@ -136,4 +135,4 @@ class _JsonLines:
         err().file.flush()
 
     def _print(self, event: object) -> None:
-        print(json.dumps(jsonable(event), ensure_ascii=False), flush=True)  # noqa: T201
+        print(to_json(event), flush=True)  # noqa: T201

@@ -22,7 +22,7 @@ from sqlglot import exp
 
 import nabla
 from nabla.algebra.expressions import Column
-from nabla.algebra.notation.words import listed
+from nabla.algebra.notation.words import list_in_words
 from nabla.calculus.stages import Staged
 from nabla.explain.explanation import Explanation, Subject, explain
 from nabla.explain.notes import Stored
@@ -45,7 +45,7 @@ Definition = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Table:
+class FixtureTable:
     name: str
     schema: str
     key: tuple[str, ...]
@@ -66,7 +66,7 @@ class Fixture:
 
     name: str
     upper: str
-    tables: tuple[Table, ...]
+    tables: tuple[FixtureTable, ...]
     kind: str
     query: str
 
@@ -78,7 +78,9 @@ class Fixture:
             if kind.endswith("TABLE"):
                 key = _KEY.search(text)
                 schema = text.removesuffix(key[0] if key else ")").removeprefix("(").strip()
-                tables.append(Table(name, schema, tuple(key[1].split(", ")) if key else (), kind == "NESTED TABLE"))
+                tables.append(
+                    FixtureTable(name, schema, tuple(key[1].split(", ")) if key else (), kind == "NESTED TABLE")
+                )
             else:
                 views.append((name, kind, text))
         ((name, kind, query),) = views
@@ -101,7 +103,7 @@ class Fixture:
         return View.from_json(self.name, definition)
 
     def explanation(self, definition: Definition) -> Explanation:
-        """What `lake.explain` says of the view in a lake where every table has changed."""
+        """The explanation of the view in a lake where every table has changed, as `lake.explain` gives it."""
         view = self.view(definition)
         staged: Staged = view.staged
         relations = (*view.sources, *(stage.state_table for stage in staged.stages))
@@ -134,8 +136,8 @@ def stored_definitions(folder: Path) -> dict[str, Definition]:
 
 
 def define(lake: Lake, found: Iterable[Fixture]) -> dict[str, Definition]:
-    """Creates all tables and views in one lake: the same name is the same table in every fixture."""
-    tables: dict[str, Table] = {}
+    """Create all tables and views in one lake. A name means the same table in every fixture."""
+    tables: dict[str, FixtureTable] = {}
     for fixture in found:
         for table in fixture.tables:
             if tables.setdefault(table.name, table) != table:
@@ -148,11 +150,11 @@ def define(lake: Lake, found: Iterable[Fixture]) -> dict[str, Definition]:
     for fixture in found:
         fixture.create(lake)
     entries = LakeLog(lake.path).state().entries
-    return {fixture.name: _renumbered(entries[fixture.name].definition) for fixture in found}
+    return {fixture.name: _renumber(entries[fixture.name].definition) for fixture in found}
 
 
-def _renumbered(definition: Definition) -> Definition:
-    """Columns are numbered in the order in which they occur: Spark's numbers differ from session to session."""
+def _renumber(definition: Definition) -> Definition:
+    """The definition with columns numbered in the order of their use, because Spark's numbers differ between sessions."""
     text = json.dumps(definition, ensure_ascii=False)
     numbers = {number: i for i, number in enumerate(dict.fromkeys(_NUMBER.findall(text)), 1)}
     return dict(json.loads(_NUMBER.sub(lambda match: f"#{numbers[match[1]]}", text)))
@@ -164,7 +166,7 @@ def _lower(e: Explanation) -> str:
     for stage in e.stages:
         by = f" by {', '.join(stage.keys)}" if stage.keys else ""
         parts.append(_block(f"State {stage.name}: {stage.method}{by}", [f"keeps {', '.join(stage.state)}"]))
-    parts.append(f"-- Maintenance after a change of {listed(e.may_change)}, as algebra")
+    parts.append(f"-- Maintenance after a change of {list_in_words(e.may_change)}, as algebra")
     parts += [_block(caption, lines.splitlines()) for caption, lines in signed.blocks]
     parts.append("-- As the papers write it")
     parts += [_block(caption, lines.splitlines()) for caption, lines in papers.blocks]
@@ -178,7 +180,7 @@ def _block(title: str, lines: Iterable[str]) -> str:
 
 
 def resolve(folder: Path) -> None:
-    """Lets Spark resolve every view, and stores what it gives."""
+    """Let Spark resolve every view, and store the definitions."""
     with tempfile.TemporaryDirectory() as place:
         definitions = define(nabla.open(place), fixtures(folder))
     lines = [json.dumps({name: definition}, ensure_ascii=False) for name, definition in definitions.items()]
@@ -186,7 +188,7 @@ def resolve(folder: Path) -> None:
 
 
 def write(folder: Path) -> None:
-    """Writes the lower part of every file, from the stored definitions."""
+    """Write the lower part of every file from the stored definitions."""
     definitions = stored_definitions(folder)
     for fixture in fixtures(folder):
         (folder / f"{fixture.name}.sql").write_text(fixture.text(definitions[fixture.name]), encoding="utf-8")

@@ -28,7 +28,7 @@ VIEWS, ROUNDS = 6, 5
 
 
 def in_interpreter(cases: int, seed: int) -> None:
-    """Raises AssertionError where something is not as it should be; the message names the case."""
+    """Check cases. Raises AssertionError with the name of the first case that fails."""
     for block in range(0, cases, STATES):
         expression, sources = nests.random_view(Random(f"{seed} {block}"))
         for number in range(block, min(block + STATES, cases)):

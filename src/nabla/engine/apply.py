@@ -122,7 +122,7 @@ class Change:
         return applied
 
     def _apply_with_spark(self, tables: ViewTables) -> Applied:
-        """The view is written anew from its old rows and the change."""
+        """Let Spark write the view anew from its old rows and the change."""
         signed = self.rows.frame(tables.workspace).cache()
         try:
             applied = Applied.to(tables.data, *_count_copies(signed))
@@ -146,7 +146,7 @@ class Replacement:
     rows: pa.Table
 
     def apply(self, tables: ViewTables) -> Applied:
-        """The change is what is there for the touched keys and differs from what should be."""
+        """Apply the difference between the stored rows and the new rows of the touched keys."""
         done = replace_rows(tables.data, self.key, self.touched, self.rows)
         applied = Applied.to(tables.data, done.inserted.num_rows, done.deleted.num_rows)
         if applied.inserted or applied.deleted:
@@ -252,7 +252,7 @@ def drift_error(view: str, missing: pa.Table) -> NablaError:
 
 
 def _count_copies(signed: DataFrame) -> tuple[int, int]:
-    """How many copies of rows a change inserts and deletes."""
+    """The number of copies that a change inserts and deletes."""
     inserted, deleted = (F.sum(F.greatest(F.lit(0), sign * F.col(N))) for sign in (1, -1))
     row = signed.agg(inserted, deleted).first()
     assert row is not None

@@ -1,9 +1,14 @@
-"""Runs the steps of a plan and gives what is to be committed: the change of the view and of each state."""
+"""Runs the plan of a view, or of views that are recursive together, and gives the results to apply.
+
+There are three ways. A plan has steps, which are executed one by one. The predicates of a recursive group are computed
+together, round by round. A query that Nabla has no algebra for runs as the user wrote it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 
 import pyarrow as pa
@@ -16,9 +21,9 @@ from nabla.algebra.build import TRUE, when
 from nabla.algebra.calls import Named
 from nabla.algebra.clock import CLOCK, reads_clock
 from nabla.algebra.expressions import Column, Expr
-from nabla.algebra.names import stored_fields
 from nabla.algebra.nodes import At, Node, Project, Scan
 from nabla.calculus.recursion.fixpoint import Round
+from nabla.calculus.recursion.relations import RecursiveGroup
 from nabla.calculus.stages import ChangeTable, Stage, TopRows
 from nabla.engine import types
 from nabla.engine.apply import Change, Computed, Result, Whole
@@ -30,8 +35,38 @@ from nabla.engine.replacement import replace_by_key
 from nabla.engine.rows import ComputedRows, hidden_schema
 from nabla.engine.spark.bags import consolidate as consolidate_frame
 from nabla.engine.spark.frames import Workspace, empty
+from nabla.engine.spark.rounds import run_group
 from nabla.planner.steps import Build, Finish, Iterate, Produce, Recompute, Replace, Settle, Step, Touch, side_by_side
 from nabla.storage.bags import consolidate
+
+
+@dataclass(frozen=True)
+class Task:
+    """Views that are computed together, with the schemas of their tables. `group` are the rules of recursive ones, `text`
+    is the query of one that Nabla has no algebra for."""
+
+    schemas: Mapping[str, StructType]
+    group: RecursiveGroup | None = None
+    text: str | None = None
+
+
+def run(task: Task, queries: Queries, *, only_spark: bool = False) -> dict[str, Computed]:
+    """The results of a plan for each view. With `only_spark`, the driver computes no rounds."""
+    if task.group is not None:
+        return run_group(task.group, task.schemas, queries, only_spark)
+    ((name, schema),) = task.schemas.items()
+    if task.text is not None:
+        return {name: _run_text(task.text, schema, queries)}
+    return {name: Execution(queries, schema).run()}
+
+
+def _run_text(text: str, schema: StructType, queries: Queries) -> Computed:
+    """A query as it was written, on the versions of this refresh: in a session of its own, which knows the relations by
+    the names that the user gave them."""
+    with queries.sessions.separate("large") as workspace:
+        for name, source in queries.relations.sources.items():
+            source.frame(workspace, At.NEW).createOrReplaceTempView(name)
+        return Computed(Whole(queries.write(workspace.sql(text), schema)))
 
 
 class Execution:
@@ -54,9 +89,9 @@ class Execution:
         return Computed(self.result, self.queries.looked_at, self.rounds)
 
     def _run_all(self, steps: Sequence[Step]) -> None:
-        """Side by side: what one leaves of Spark's cores as it begins and as it ends, another one takes."""
+        """Run steps side by side, so that one uses the cores that another leaves idle."""
         session = self.queries.workspace.session
-        with ThreadPoolExecutor(len(steps)) as pool:  # each with local properties of its own, which Spark writes to
+        with ThreadPoolExecutor(len(steps)) as pool:  # Spark writes to local properties, so each thread has its own
             runs = [pool.submit(inheritable_thread_target(session)(self._run), step) for step in steps]
         for run in runs:
             run.result()
@@ -161,7 +196,7 @@ class Execution:
             self._change(ComputedRows(types.with_weight(self.schema), table=consolidate(simple)))
             return
         state = finish.stage.state
-        scan = Scan(finish.stage.state_table, At.DELTA, state, stored_fields(state))
+        scan = Scan(finish.stage.state_table, At.DELTA, state, finish.stage.state_fields)
         self.queries.hold(finish.stage.state_table, change, At.DELTA)
         self._settle_and_finish(scan, finish)
 
@@ -212,7 +247,7 @@ class Execution:
 
     def _quiet(self, query: Node) -> bool:
         """Whether every change that the query reads turned out to be empty."""
-        changes = {n.table for n in query.walk() if isinstance(n, Scan) and n.at is At.DELTA}
+        changes = {scan.table for scan in query.scans if scan.at is At.DELTA}
         timed = CLOCK in self.queries.plan.changed and any(map(reads_clock, query.walk()))
         return bool(changes) and changes <= self.queries.unchanged and not timed
 
@@ -230,7 +265,7 @@ def _add_values(state: Node, finish: Finish) -> Project:
 
 
 def _guard(value: Expr, keep: Expr) -> Expr:
-    """A value is only computed for rows that are kept: for others it might fail."""
+    """Compute a value only for rows that are kept, because it may fail for others."""
     if value.column is not None:
         return value
     return when(keep, value)

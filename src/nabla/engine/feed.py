@@ -74,7 +74,7 @@ def signed_frame(feed: DataFrame, names: Sequence[str], after: int, upto: int) -
 
 
 def count_kinds(kinds: Sequence[pa.ChunkedArray]) -> Mapping[str, int]:
-    """How many rows were inserted and deleted, from columns `_change_type`."""
+    """The numbers of inserted and deleted rows, from columns `_change_type`."""
     counts = {"insert": 0, "delete": 0}
     for column in kinds:
         for item in column.value_counts().to_pylist():

@@ -115,7 +115,7 @@ class _SparkBags:
         return types.conform(self._queries.bag(map_nodes(query, held)), self._counted)
 
     def _hold(self, name: str, at: At, level: pa.Table) -> None:
-        """A change is read with its counts, a level a row a copy."""
+        """Let queries read a level: its change as rows with counts, the level itself as one row for each copy."""
         rows, schema = (level, self._counted) if at is At.DELTA else (repeat(level), self._rows)
         self._queries.hold(name, ComputedRows(schema, table=rows), at)
 

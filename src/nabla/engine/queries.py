@@ -23,7 +23,7 @@ from nabla.algebra.nodes import At, Node, Scan
 from nabla.algebra.sql import to_sql
 from nabla.engine import types
 from nabla.engine.driver.driver_query import answer
-from nabla.engine.driver.key_lookup import Lookup, Stored
+from nabla.engine.driver.key_lookup import Lookup, StoredScan
 from nabla.engine.relations import Relations
 from nabla.engine.rows import ComputedRows, fit, hidden_schema, write_rows
 from nabla.engine.spark.frames import Sessions, Workspace
@@ -83,7 +83,7 @@ class Queries:
         self.unchanged: set[str] = set()
         """Relations whose change turned out to be empty."""
         self.ran = 0
-        """How many Spark ran."""
+        """The number of queries that Spark ran."""
         self.looked_at = 0
         """Rows of tables that the driver looked through."""
         self._number = next(_NUMBERS)
@@ -138,7 +138,7 @@ class Queries:
     def by_spark(self, node: Node, schema: StructType, around: str) -> ComputedRows:
         """The rows of a query with SQL around it."""
         query = self._sql(node).wrap(around)
-        frame = self.sessions.workspace(query.size).session.sql(query.text)
+        frame = self.sessions.workspace(query.size).sql(query.text)
         if query.size == "large":
             return self.write(frame, schema)
         self._count()
@@ -156,7 +156,7 @@ class Queries:
 
     def _all_at_hand(self, node: Node, small: bool) -> bool:
         """Whether the driver has all that a query reads: what was computed, and of a small refresh the changes."""
-        scans = [n for n in node.walk() if isinstance(n, Scan)]
+        scans = node.scans
         changes = self.relations.sources if small else {}
         return bool(scans) and all(
             self._held_rows(scan) is not None if scan.table in changes else self._arrow(scan.table, scan.at) is not None
@@ -177,7 +177,7 @@ class Queries:
         """A query over large tables that were reduced to a few rows is a tiny one, and so is one over a small state."""
         if self.plan.large and self.plan.mode == "incremental":
             return self.plan.size
-        scans = {(n.table, n.at): n for n in node.walk() if isinstance(n, Scan)}
+        scans = {(scan.table, scan.at): scan for scan in node.scans}
         return "tiny" if sum(map(self._rows_of, scans.values())) < TINY_TABLES else self.plan.size
 
     def _rows_of(self, scan: Scan) -> int:
@@ -195,11 +195,11 @@ class Queries:
         lookup = Lookup(self._held_rows, self._stored, self.relations.shown)
         node = rewrite(node, EXECUTION, lookup)
         self.looked_at += lookup.looked_at
-        for scan in {n.table: n for n in node.walk() if isinstance(n, Scan) and n.table in lookup.found}.values():
+        for scan in {scan.table: scan for scan in node.scans if scan.table in lookup.found}.values():
             self.hold(scan.table, ComputedRows(hidden_schema(scan.output), table=lookup.found[scan.table]))
         return node
 
-    def _stored(self, scan: Scan) -> Stored | None:
+    def _stored(self, scan: Scan) -> StoredScan | None:
         """The stored table that a scan reads. The new state of a stage is the stored one and its change, if that is at hand."""
         if scan.table not in self.relations.states or scan.at is At.OLD:
             return self.relations.stored(scan)
@@ -227,7 +227,7 @@ class Queries:
         return rows.append_column(N, held[N])
 
     def _relation(self, size: Size, scan: Scan) -> str:
-        """The name of what a scan reads; stored tables stay registered from one refresh to the next."""
+        """The name under which the session has the relation of a scan; stored tables stay registered between refreshes."""
         table, at = scan.table, scan.at
         if (size, table, at) not in self.bound:
             if table in self.relations.sources:

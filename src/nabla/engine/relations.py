@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from nabla._cached import cached_property
 from nabla.algebra.clock import Moments
 from nabla.algebra.nodes import At, Scan
-from nabla.engine.driver.key_lookup import MOST_LOOKED_UP, Stored
+from nabla.engine.driver.key_lookup import MOST_LOOKED_UP, StoredScan
 from nabla.engine.driver.row_search import MOST_ROWS
 from nabla.engine.feed import FEED_COLUMNS, FEED_VERSION, changed_columns, signed_frame, signed_rows
 from nabla.engine.sources import change_frame, inserted_frame, past_frame, snapshot_frame
@@ -198,7 +198,7 @@ class Source:
 
 
 def _by_key(rows: pa.Table, column: str) -> dict[int, int]:
-    """How many copies of rows have each key."""
+    """The number of copies for each key."""
     counted = pa.table({"key": whole(rows[column]), "n": pc.abs(rows[N])}).group_by("key").aggregate([("n", "sum")])
     return dict(zip(counted["key"].to_pylist(), counted["n_sum"].to_pylist(), strict=True))
 
@@ -216,7 +216,7 @@ class Relations:
             return self.states[scan.table].schema.empty_table(), values
         return self.sources[scan.table].shown(scan.at, column, values, alone=len(scan.fields) == 1)
 
-    def stored(self, scan: Scan, change: pa.Table | None = None) -> Stored | None:
+    def stored(self, scan: Scan, change: pa.Table | None = None) -> StoredScan | None:
         """The stored table that a scan reads; `change` are rows that a state has gained since it was stored."""
         if scan.at is At.DELTA:
             return None
@@ -224,14 +224,14 @@ class Relations:
             state = self.states[scan.table]
             names = state.schema.names
             fields = dict(zip([*(f"c{i}" for i in range(len(names) - 1)), N], names, strict=True))
-            return Stored(state, fields, None if change is None else change.rename_columns(names))
+            return StoredScan(state, fields, None if change is None else change.rename_columns(names))
         if scan.table not in self.sources:
             return None
         source = self.sources[scan.table]
         if scan.at is At.OLD and source.past_is_gone:
             return None
         snapshot = source.at(scan.at)
-        return Stored(snapshot, dict(zip(source.names, snapshot.schema.names, strict=True)))
+        return StoredScan(snapshot, dict(zip(source.names, snapshot.schema.names, strict=True)))
 
     def frame(self, workspace: Workspace, table: str, at: At) -> DataFrame:
         if table in self.states:

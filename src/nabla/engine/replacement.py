@@ -93,7 +93,7 @@ def _lighter_first(node: Node, sources: Mapping[str, Source]) -> Node:
     """The side of a join with the shorter rows first: both have about as many, and it is the first that is broadcast."""
 
     def weight(side: Node) -> float:
-        tables = {inserted_into(scan.table) for scan in side.walk() if isinstance(scan, Scan)}
+        tables = {inserted_into(scan.table) for scan in side.scans}
         known = [sources[table].after for table in tables if table in sources]
         return sum(table.bytes / max(1, table.rows) for table in known)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -84,6 +85,11 @@ def fit(frame: DataFrame, schema: StructType) -> DataFrame:
 
 def hidden_schema(columns: Sequence[Column]) -> StructType:
     """The schema of a hidden relation with these columns, which are stored by position."""
-    names = stored_fields(tuple(columns))
+    return _hidden_schema(tuple(columns))
+
+
+@lru_cache(maxsize=1024)
+def _hidden_schema(columns: tuple[Column, ...]) -> StructType:
+    names = stored_fields(columns)
     raw = StructType([StructField(n, types.type_of(c.type)) for n, c in zip(names, columns, strict=True)])
     return types.to_stored(raw, names)

@@ -31,6 +31,12 @@ def snapshot_frame(workspace: Workspace, snapshot: Snapshot, names: Sequence[str
     return _rename(_files_frame(workspace, snapshot, snapshot.files), names)
 
 
+def user_frame(workspace: Workspace, snapshot: Snapshot, names: Sequence[str]) -> DataFrame:
+    """The rows of a version for users, who may give the frame a name. Spark overwrites the files that a name stands for if
+    nothing but files is behind it; with a projection above them it refuses to insert into the name."""
+    return snapshot_frame(workspace, snapshot, names).select("*")
+
+
 def change_frame(workspace: Workspace, change: Change, names: Sequence[str]) -> DataFrame:
     """The signed change between two versions, with weights `_n`. It need not be consolidated."""
     schema = types.from_json(change.new.schema_json)
@@ -50,7 +56,7 @@ def change_frame(workspace: Workspace, change: Change, names: Sequence[str]) -> 
     for part in parts[1:]:
         union = union.unionAll(part)
     if change.added and change.removed:
-        # Files that were rewritten hold mostly the same rows: what is in both is no change.
+        # Files that were rewritten hold mostly the same rows: rows that are in both have not changed.
         union = consolidate(union, schema.names)
     return _rename(union, [*names, N])
 

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -70,13 +71,19 @@ def parse(ddl: str) -> StructType:
             place="schema=",
             remedy='Write it as "id BIGINT, name STRING".',
         ) from None
-    assert isinstance(schema, StructType)
+    if not isinstance(schema, StructType):
+        raise NablaError(
+            "NABLA_SCHEMA",
+            f"{ddl!r} is a type and names no column",
+            place="schema=",
+            remedy='Write it as "id BIGINT, name STRING".',
+        )
     return schema
 
 
 @lru_cache(maxsize=4096)
 def type_of(ddl: str) -> DataType:
-    """Types that are out of the ordinary are parsed by Spark, which must be running for it."""
+    """The type that a text names. Spark parses unusual ones, and must be running for it."""
     kind = ddl.strip().lower()
     if kind in _PLAIN:
         return _PLAIN[kind]
@@ -99,6 +106,47 @@ def to_stored(schema: StructType, names: Sequence[str]) -> StructType:
     return StructType(
         [StructField(n, _to_stored_type(f.dataType), True) for n, f in zip(names, schema.fields, strict=True)]
     )
+
+
+def has_declarations(type_: DataType) -> bool:
+    """Whether a type says more of its values than the stored one: their length, or that there are no NULLs inside of them."""
+    match type_:
+        case CharType() | VarcharType():
+            return True
+        case ArrayType():
+            return not type_.containsNull or has_declarations(type_.elementType)
+        case MapType():
+            return not type_.valueContainsNull or any(map(has_declarations, (type_.keyType, type_.valueType)))
+        case StructType():
+            return any(not field.nullable or has_declarations(field.dataType) for field in type_.fields)
+    return False
+
+
+def check_declared(schema: StructType, what: str) -> None:
+    """Refuse parts of a schema that a table does not keep: columns that are not there, collations and comments."""
+    if not schema.fields:
+        raise _not_kept(f"{what} has no columns", what, 'Write the schema as "id BIGINT, name STRING".')
+    for field in schema.fields:
+        place = f'column "{field.name}" of {what}'
+        if field.metadata:
+            raise _not_kept(f"the table would not keep {', '.join(map(str, field.metadata))}", place, "Leave it out.")
+        for type_ in _all_parts(field.dataType):
+            if isinstance(type_, StringType) and not type_.isUTF8BinaryCollation():
+                raise _not_kept(
+                    f"Delta tables store no collation ({type_.simpleString()})",
+                    place,
+                    "Declare it as STRING, and compare with COLLATE in queries.",
+                )
+            if isinstance(type_, StructType):
+                check_declared(type_, place)
+
+
+def _all_parts(type_: DataType) -> list[DataType]:
+    return [type_, *(inner for part in _parts(type_) for inner in _all_parts(part))]
+
+
+def _not_kept(message: str, place: str, remedy: str) -> NablaError:
+    return NablaError("NABLA_SCHEMA", message, place=place, remedy=remedy)
 
 
 def _to_stored_type(type_: DataType) -> DataType:
@@ -145,6 +193,7 @@ def _parts(type_: DataType) -> list[DataType]:
     return []
 
 
+@lru_cache(maxsize=1024)
 def with_weight(schema: StructType) -> StructType:
     return StructType([*schema.fields, StructField("_n", LongType(), True)])
 
@@ -153,17 +202,47 @@ def rename(schema: StructType, names: Sequence[str]) -> StructType:
     return StructType([StructField(n, f.dataType, True) for n, f in zip(names, schema.fields, strict=True)])
 
 
+def nullable(schema: StructType) -> StructType:
+    """The same columns, each of which may be NULL."""
+    return rename(schema, schema.names)
+
+
 def field_like(field: StructField, name: str) -> StructField:
     return StructField(name, field.dataType, True)
 
 
+_KEPT_METADATA = frozenset(("comment", "__CHAR_VARCHAR_TYPE_STRING"))
+"""The metadata that is kept of a field; Spark would evaluate the text under EXISTS_DEFAULT for a column that a file lacks."""
+
+
 @lru_cache(maxsize=1024)
 def from_json(text: str) -> StructType:
-    return StructType.fromJson(json.loads(text))
+    """A schema as a lake or a Delta table stores it, whoever wrote it: nothing in it is run.
+
+    PySpark imports or unpickles the class of a user-defined type, so there are none.
+    """
+    return StructType.fromJson(_harmless(json.loads(text)))
 
 
+def _harmless(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_harmless(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if schema.get("type") == "udt":
+        raise NablaError(
+            "NABLA_TYPE",
+            "a stored schema has a user-defined type, whose class would have to be loaded from it",
+            remedy="Cast the column to a type that Delta has, for instance to STRING.",
+        )
+    metadata = {key: value for key, value in (schema.get("metadata") or {}).items() if key in _KEPT_METADATA}
+    kept = {key: _harmless(value) for key, value in schema.items() if key != "metadata"}
+    return kept | ({"metadata": metadata} if "metadata" in schema else {})
+
+
+@lru_cache(maxsize=1024)
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """How a stored table looks in Arrow: timestamps are instants in UTC."""
+    """The Arrow schema of a stored table; timestamps are instants in UTC."""
     return to_arrow_schema(schema, timezone="UTC")
 
 

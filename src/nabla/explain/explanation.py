@@ -1,4 +1,4 @@
-"""An explanation of a view: its plan, how it is kept, and the steps of the next refresh, the same that the engine would run."""
+"""An explanation of a view: its plan, its state, and the steps of the next refresh, which are those that the engine runs."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from nabla.planner.steps import Build, Estimate, Iterate, Plan, Produce, Recompu
 
 @dataclass(frozen=True)
 class Subject:
-    """Everything that is known about a view before it is explained. `stored` are its sources and the states of its stages
-    by name, `upstream` the views that would be refreshed before it."""
+    """The facts about a view that an explanation is made from. `stored` has its sources and the states of its stages by
+    name, `upstream` the views that would be refreshed before it."""
 
     plan: Plan
     staged: Staged
@@ -49,8 +49,8 @@ class Subject:
 
 @dataclass(frozen=True)
 class Explanation:
-    """`steps` are those of the next refresh, `maintenance` those of an incremental one, whether or not it is next: after a
-    change of everything in `may_change`."""
+    """The explanation of a view. `steps` are those of the next refresh; `maintenance` has the steps of an incremental refresh
+    after a change of every relation in `may_change`, even if the next refresh is another one."""
 
     view: str
     version: int
@@ -97,7 +97,7 @@ class Explanation:
         return svg.svg(self)
 
     def to_html(self) -> str:
-        """Everything on one page that needs nothing else."""
+        """The whole explanation as one page that needs no other file."""
         return html.html(self)
 
     def __str__(self) -> str:
@@ -166,7 +166,7 @@ def _forms(steps: tuple[StepNote, ...], subject: Subject) -> tuple[Form, ...]:
 
 
 def _remarks(view: Node, staged: Staged) -> Callable[[Node], str]:
-    """The law of each operator: of its stage, where it has one."""
+    """A remark for each operator: the law of its stage if it has one, else its own law."""
     stages = stages_by_node(view, staged)
 
     def remark(node: Node) -> str:
@@ -200,7 +200,7 @@ def _state_label(name: str) -> str:
 
 
 def _read_note(stored: Stored, view: Node, states: tuple[str, ...]) -> ReadNote:
-    scans = (n for n in view.walk() if isinstance(n, Scan) and n.table == stored.name)
+    scans = (scan for scan in view.scans if scan.table == stored.name)
     return ReadNote(stored, tuple(dict.fromkeys(f for scan in scans for f in scan.fields)), states)
 
 
@@ -209,8 +209,8 @@ _STATES = {At.DELTA: "change", At.OLD: "before", At.NEW: "after"}
 
 def _read_states(steps: tuple[Step, ...]) -> dict[str, tuple[str, ...]]:
     """The states of each relation that the steps read: its change, its rows before, its rows after."""
-    always = {_scanned(scan) for step in steps for scan in step.scans(as_a_rule=True) if scan.table != TOUCHED}
-    perhaps = {_scanned(scan) for step in steps for scan in step.scans() if scan.table != TOUCHED}
+    always = {_table_and_state(scan) for step in steps for scan in step.scans(as_a_rule=True) if scan.table != TOUCHED}
+    perhaps = {_table_and_state(scan) for step in steps for scan in step.scans() if scan.table != TOUCHED}
     found: dict[str, list[str]] = {}
     for state in ("change", "before", "after"):
         for table in sorted({t for t, s in perhaps if s == state}):
@@ -219,7 +219,7 @@ def _read_states(steps: tuple[Step, ...]) -> dict[str, tuple[str, ...]]:
     return {table: tuple(states) for table, states in found.items()}
 
 
-def _scanned(scan: Scan) -> tuple[str, str]:
+def _table_and_state(scan: Scan) -> tuple[str, str]:
     return scan.table, _STATES[scan.at]
 
 
@@ -263,7 +263,7 @@ def _query_note(what: str, lines: list[str], query: Node, instead: bool = False)
 
 
 def _relations(query: Node) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(_relation(n) for n in query.walk() if isinstance(n, Scan)))
+    return tuple(dict.fromkeys(map(_relation, query.scans)))
 
 
 def _relation(scan: Scan) -> str:

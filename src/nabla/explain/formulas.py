@@ -17,13 +17,13 @@ from nabla.planner.steps import Build, Iterate, Produce, Recompute, Replace, Set
 
 
 def stage_name(table: str) -> str:
-    """@0 is A."""
+    """The letter of a stage: @0 is A."""
     number = stage_number(table)
     return chr(ord("A") + number % 26) + (str(number // 26) if number >= 26 else "")
 
 
 class Formulas:
-    """Writes the steps of one plan; parts that occur in several steps keep their names."""
+    """Writes the steps of one plan as formulas. A part that occurs in several steps has one name in all of them."""
 
     def __init__(self, view: str, staged: Staged, steps: tuple[Step, ...]) -> None:
         self.view = view
@@ -36,7 +36,7 @@ class Formulas:
     def lines(self, step: Step) -> list[str]:
         match step:
             case Touch():
-                return self._lines(_touched(step.stage), step.query)
+                return self._lines(_touched_name(step.stage), step.query)
             case Settle():
                 return self._lines(f"d{stage_name(step.stage.table)}", step.query)
             case Produce():
@@ -51,25 +51,25 @@ class Formulas:
                 return self._lines(self.view, step.query)
 
     def _level_lines(self, step: Iterate) -> list[str]:
-        """The first level, and any other one from the one before."""
+        """The lines of a recursion: its first level, and any other level from the level before."""
         name, d = stage_name(step.stage.table), "" if step.anew else "d"
         first = self._lines(f"{d}{name}⁰", step.start) if step.start is not None else []
         return first + self._lines(f"{d}{name}ⁱ⁺¹", step.query)
 
     def lines_if_lost(self, step: Settle) -> list[str]:
-        """The lines of a step that reads the groups again whose min or max was deleted."""
+        """The lines of a step that also reads the groups whose min or max was deleted."""
         assert step.query_if_lost is not None
         return self._lines(f"d{stage_name(step.stage.table)}", step.query_if_lost)
 
     def finish_lines(self) -> list[str]:
-        """The lines of the view's change, where it follows from the change of its last stage."""
+        """The lines of the view's change, for a view that follows from the change of its last stage."""
         return self._lines(f"d {self.view}", self._root)
 
     def _lines(self, name: str, query: Node) -> list[str]:
         return self.page.lines(name, self.writer.write(query))
 
     def _reading(self, w: Writer, node: Node) -> Formula | None:
-        """Stored rows of stages, and their merging, in a word each; None for other nodes, which are written as usual."""
+        """The formulas of nodes that read or merge the state of stages; None for other nodes, which are written as usual."""
         match node:
             case Scan(table=table) if table == TOUCHED:
                 return w.make("K")
@@ -85,7 +85,7 @@ class Formulas:
             case Project():
                 return self._stage_rows(w, node)
             case Unweigh():
-                return self._renewed(w, node)
+                return self._settled_groups(w, node)
             case Window(calls=(only,)) if only.column == PLACE:
                 stored, change = (w.write(member.inputs[0]) for member in node.input.inputs)
                 return w.make("rank", tuple(w.words(o) for o in only.order), w.make(SUM, (), stored, change))
@@ -93,14 +93,15 @@ class Formulas:
 
     def _stage_scan(self, w: Writer, scan: Scan) -> Formula:
         if is_touched(scan.table):
-            return w.make(_touched(self._touched_stage(scan)))
+            return w.make(_touched_name(self._touched_stage(scan)))
         return w.make(scan_text(stage_name(scan.table), scan.at).replace(" ", ""))
 
     def _touched_stage(self, scan: Scan) -> Stage:
         return self.staged.stage(stage_of(scan.table))
 
     def _stage_rows(self, w: Writer, node: Project) -> Formula | None:
-        """The projections that make a stage's rows from its state, or its first state from its change table, are not shown."""
+        """The formula below a projection that makes a stage's rows from its state, or its first state from its change table:
+        such projections are not shown."""
         below = node.input
         for stage in self.staged.stages:
             if isinstance(stage, ChangeTable) and node.columns == stage.state and isinstance(below, Aggregate):
@@ -111,8 +112,8 @@ class Formulas:
                 return w.write(below.inputs[0] if present else below)
         return None
 
-    def _renewed(self, w: Writer, node: Unweigh) -> Formula:
-        """The two signed rows of each touched group: the row that the change table makes of it, less the stored one."""
+    def _settled_groups(self, w: Writer, node: Unweigh) -> Formula:
+        """The formula of the change of a state: the merged rows of touched groups minus their stored rows."""
         merged = next(n for n in node.walk() if isinstance(n, Generate)).input
         first = merged
         while isinstance(first, Join) and isinstance(first.left, Join):
@@ -122,13 +123,13 @@ class Formulas:
         stage = self._touched_stage(first.left)
         assert isinstance(stage, ChangeTable)
         keys = tuple(stage.node.column(k).label for k in stage.keys)
-        new = w.make("π", (*keys, *(_merged(w, p, merged is not first) for p in stage.partials)), w.write(merged))
+        new = w.make("π", (*keys, *(_merge_text(w, p, merged is not first) for p in stage.partials)), w.write(merged))
         if stage.keys:
             new = w.make("σ", (f"{w.name(stage.count.name)} > 0",), new)
         return w.make(SUM, (), new, w.make(MINUS, (), w.write(first.right)))
 
 
-def _merged(w: Writer, partial: Partial, read_again: bool) -> str:
+def _merge_text(w: Writer, partial: Partial, read_again: bool) -> str:
     name = w.name(partial.column.name)
     if partial.extreme is None:
         return f"{name} + d {name}"
@@ -136,7 +137,7 @@ def _merged(w: Writer, partial: Partial, read_again: bool) -> str:
     return f"{name.rpartition('.')[0]} where read again else {better}" if read_again else better
 
 
-def _touched(stage: Stage) -> str:
+def _touched_name(stage: Stage) -> str:
     name = stage_name(stage.table)
     if isinstance(stage, TopRows):
         return f"places({name})"
@@ -144,7 +145,7 @@ def _touched(stage: Stage) -> str:
 
 
 def _on_change(root: Node) -> Node:
-    """The root reads one stage; it is applied to that stage's change."""
+    """The root, which reads one stage, applied to the change of that stage."""
     if isinstance(root, Scan):
         return Scan(root.table, At.DELTA, root.output, root.fields)
     return root.with_inputs(*(_on_change(part) for part in root.inputs))

@@ -1,4 +1,4 @@
-"""An explanation as a page: the drawing, and below it everything else. It needs no network and no other file."""
+"""An explanation as an HTML page: the drawing, and below it the rest. The page needs no network and no other file."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def html(e: Explanation) -> str:
 
 
 def notebook(e: Explanation) -> str:
-    """The drawing, and the next refresh in a sentence. Styles are inline: the page belongs to the notebook."""
+    """The drawing and a sentence about the next refresh. Styles are inline, because the notebook owns the page's styles."""
     said = f"<b>{escape(e.view)}</b>, next refresh: <b>{escape(e.mode)}</b>, {escape(e.reason)}"
     reasons = "".join(f"<div>{escape(o)}</div>" for o in e.obstacles)
     return f"<div><div>{said}</div>{reasons}<div style='overflow-x:auto'>{svg(e)}</div></div>"

@@ -1,4 +1,4 @@
-"""Places the boxes of a drawing: a tree in layers, with tables in the bottom row and every parent above the middle of its
+"""The layout of a drawing: a tree in layers, with tables in the bottom row and every parent above the middle of its
 children."""
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def arrange(root: int, children: Mapping[int, Sequence[int]], boxes: Mapping[int
     xs: dict[int, float] = {}
 
     def visit(node: int, left: float) -> float:
-        """Places the node and everything below it from `left` on; returns where the next node may start."""
+        """Place the node and the nodes below it from `left` on; return the left edge for the next node."""
         box, below = boxes[node], children[node]
         start = left
         for child in below:

@@ -27,9 +27,9 @@ class Stored:
 
 @dataclass(frozen=True)
 class NodeNote:
-    """An operator of the view. `label` is all of it on a line: `detail` is what the operator's name leaves open, such as
-    the condition of a filter, `columns` are those that it makes. `rows` is known from the logs if `exact`, else a rough
-    guess; `stage` names the stage that keeps state for it; `kind` is that of a join."""
+    """An operator of the view. `label` has it on one line; `detail` completes the operator's name, for example with the
+    condition of a filter, and `columns` are the columns that it makes. `rows` is known from the logs if `exact`, else it is a
+    rough guess. `stage` names the stage that keeps state for it; `kind` is that of a join."""
 
     id: int
     operator: str
@@ -70,7 +70,7 @@ class StageNote:
 
 @dataclass(frozen=True)
 class ReadNote:
-    """A source of the view. `states` are those that the next refresh reads: its change, its rows before, its rows after."""
+    """A source of the view. `states` are those that the next refresh reads: its change, its old rows, its new rows."""
 
     stored: Stored
     columns: tuple[str, ...]
@@ -82,7 +82,7 @@ class ReadNote:
 
 @dataclass(frozen=True)
 class StepNote:
-    """A step of a refresh. One that is done `instead` replaces the one before it."""
+    """A step of a refresh. A step with `instead` may be run in place of the step before it."""
 
     what: str
     algebra: str
@@ -93,8 +93,8 @@ class StepNote:
 
 @dataclass(frozen=True)
 class Form:
-    """The maintenance expressions in one notation. `signs` explains the notation, `blocks` are captions with their lines;
-    `sql` is set where the steps have no SQL in this form."""
+    """The maintenance expressions in one notation. `signs` explains the notation, `blocks` are captions with their lines. The
+    queries of the form are in `sql`, unless they are those of the steps."""
 
     title: str
     signs: str

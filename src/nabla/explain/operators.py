@@ -33,7 +33,7 @@ Size = tuple[int | None, bool]
 
 
 def stages_by_node(root: Node, staged: Staged) -> Memo[Node, Stage]:
-    """The stage that each grouping operator became. Operators and stages are both listed from the innermost outwards."""
+    """The stage of each grouping operator. Operators and stages are both in order from the innermost outwards."""
     found: Memo[Node, Stage] = Memo()
     waiting = iter(staged.operators)
 
@@ -87,7 +87,7 @@ class _Noter:
     def _role(self, node: Node, stage: Stage | None) -> Role:
         if self.plan.mode == "full":
             return "recompute"
-        tables = {n.table for n in node.walk() if isinstance(n, Scan)}
+        tables = {scan.table for scan in node.scans}
         if self.plan.mode == "skip":
             return "rest"
         if not tables & self.plan.changed:
@@ -104,7 +104,7 @@ class _Noter:
 
 
 def _guess(node: Node, inputs: list[Size]) -> Size:
-    """The rows of an operator by the textbooks' rules of thumb, from those of its inputs."""
+    """A guess of the rows of an operator from those of its inputs, by the usual rules of thumb."""
     if isinstance(node, Constant):
         return len(node.rows), True
     counts = [rows for rows, _ in inputs if rows is not None]
@@ -131,7 +131,7 @@ def _guess(node: Node, inputs: list[Size]) -> Size:
 def node_notes(
     root: Node, staged: Staged, plan: Plan, stored: Mapping[str, Stored], read: set[str], rows: int
 ) -> tuple[NodeNote, ...]:
-    """Children come before their parents; the last one is the view itself, whose rows are known."""
+    """The notes of all operators, children before their parents. The last one is the view, whose number of rows is known."""
     noter = _Noter(root, staged, plan, stored, read)
     noter.visit(root)
     *inner, last = noter.notes

@@ -7,7 +7,6 @@ import sys
 from nabla.algebra.calls import Call
 from nabla.algebra.expressions import Column, Ref
 from nabla.algebra.nodes import WEIGHT
-from nabla.calculus import rules as rules  # registers the laws
 from nabla.calculus.laws import LAWS, Law
 from nabla.calculus.methods import AFFECTED_GROUPS, CHANGE_TABLE, GROUPING, METHODS
 from nabla.calculus.partials import FUNCTIONS, Maintained, maintain
@@ -80,11 +79,11 @@ def _aggregates() -> str:
 
 
 def _function(name: str) -> list[tuple[str, ...]]:
-    """The rows of the table for one function: kinds of arguments with the same answer share a row."""
+    """The rows of the table for one function. Kinds of arguments that are maintained alike share a row."""
     kinds: dict[tuple[str, str], list[str]] = {}
     for kind, types in _TYPES.items():
         for type_ in types:
-            kinds.setdefault(_kept(_probe(name, type_)), []).append(kind)
+            kinds.setdefault(_method_and_state(_probe(name, type_)), []).append(kind)
     rows = []
     for (method, stored), of in kinds.items():
         rest = "anything" if len(kinds) == 1 else "anything else" if method == AFFECTED_GROUPS.name else ""
@@ -97,7 +96,7 @@ def _probe(name: str, type_: str) -> Maintained | None:
     return maintain(call, WEIGHT)
 
 
-def _kept(found: Maintained | None) -> tuple[str, str]:
+def _method_and_state(found: Maintained | None) -> tuple[str, str]:
     if found is None:
         return AFFECTED_GROUPS.name, "the result"
     parts = ", ".join(p.column.name.rpartition(".")[2] for p in found.partials)

@@ -1,6 +1,6 @@
 """The SQL of a step for people: a common table expression an operator, columns under readable names.
 
-It is what the engine runs; only names and layout differ.
+The engine runs the same query; only names and layout differ.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ def sql_text(node: Node, relation: Callable[[Scan], str]) -> str:
         return node.sql.strip()
     raw = to_sql(node, lambda scan: quote(relation(scan)), broadcast_side, lambda n: _STEMS.get(type(n), ""))
     names = _names(quoted_names(raw))
-    return lay_out(readable(in_words(raw, lambda name: _written(names.get(name, name)))))
+    return lay_out(readable(replace_names(raw, lambda name: _write_name(names.get(name, name)))))
 
 
-# A string literal, or a quoted name: literals are matched so that a backtick inside them is not taken for a name.
+# A string literal or a quoted name. Literals are matched, too, so that a backtick inside of one does not start a name.
 _TOKEN = re.compile(r"""(?P<text>r?'(?:[^'\\]|\\.)*'|r?"(?:[^"\\]|\\.)*")|`(?P<name>(?:[^`]|``)+)`""", re.IGNORECASE)
 
 
-def in_words(sql: str, name: Callable[[str], str]) -> str:
-    """The text with its columns, backticks and all, replaced by what `name` calls them."""
+def replace_names(sql: str, name: Callable[[str], str]) -> str:
+    """The text with each name in backticks replaced by the text that `name` gives for it."""
 
     def plain(match: re.Match[str]) -> str:
         return match[0] if match["text"] else name(match["name"].replace("``", "`"))
@@ -67,7 +67,7 @@ def quoted_names(sql: str) -> list[str]:
 
 
 def _names(raw: list[str]) -> dict[str, str]:
-    """Readable names of columns: the label, with its number where two columns have the same label."""
+    """Readable names of columns: the label, with its number if two columns have the same label."""
     read = {name: found for name in raw if (found := read_name(name))}
     plain = {name: found.label + _suffix(found) for name, found in read.items()}
     taken = [label.casefold() for label in plain.values()]
@@ -76,15 +76,15 @@ def _names(raw: list[str]) -> dict[str, str]:
 
 
 def _suffix(name: ColumnName) -> str:
-    """Which part of an aggregate a column is, and its role."""
+    """The end of a readable name: the part of an aggregate that the column is, and its role."""
     roles = name.marks
     for mark, word in _ROLES.items():
         roles = roles.replace(mark, word)
     return (f"_{name.part}" if name.part else "") + roles
 
 
-def _written(name: str) -> str:
-    """A name in SQL, in backticks only where it needs them: a keyword is no name without."""
+def _write_name(name: str) -> str:
+    """A name in SQL, in backticks only if it needs them, as a keyword does."""
     if _PLAIN.fullmatch(name):
         tokens = Spark().tokenize(name)
         if len(tokens) == 1 and tokens[0].token_type is TokenType.VAR:

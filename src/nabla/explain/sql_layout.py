@@ -38,7 +38,7 @@ def lay_out(sql: str) -> str:
 
 
 class _Parser(SparkParser):
-    """Takes a query apart down to its clauses, items and conjuncts."""
+    """Parses a query down to its clauses, items and conjuncts, and no further."""
 
     FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {}
     _inside = False
@@ -103,7 +103,7 @@ class _Generator(SparkGenerator):
         return str(expression.this).replace("\n", self.SENTINEL_LINE_BREAK)
 
     def alias_sql(self, expression: exp.Alias) -> str:
-        """`x AS x` is said once."""
+        """`x AS x` is written as `x`."""
         value, alias = self.sql(expression, "this"), self.sql(expression, "alias")
         return value if value == alias else f"{value} AS {alias}"
 

@@ -16,7 +16,7 @@ from nabla.explain.text import versions
 if TYPE_CHECKING:
     from nabla.explain.explanation import Explanation
 
-# role: edge and border, background, what the legend says
+# role: the colour of edge and border, of the background, and the text of the legend
 COLOURS = {
     "change": ("#d97706", "#fff7e8", "the change passes through"),
     "recompute": ("#9333ea", "#faf3ff", "computed again"),
@@ -58,7 +58,7 @@ class Line:
 
     @property
     def width(self) -> float:
-        """A guess, rather too wide than too narrow: the reader's font is not known."""
+        """A guess of the width, which is rather too large than too small, because the reader's font is not known."""
         if self.mono:
             return len(self.text) * self.size * 0.61
         return sum(0.72 if c.isupper() else 0.57 for c in self.text) * self.size * (1.08 if self.bold else 1.0)
@@ -66,7 +66,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Card:
-    """A box with lines of text; `corner` stands at the right of the first."""
+    """A box with lines of text; `corner` is the text at the right of the first line."""
 
     lines: tuple[Line, ...]
     role: str
@@ -82,7 +82,7 @@ class Card:
 
 
 def svg(e: Explanation) -> str:
-    """The whole picture, which stands by itself."""
+    """The whole picture as an SVG document."""
     top = len(e.nodes)
     stages = {s.name: s for s in e.stages}
     cards = {n.id: _card(n, e) for n in e.nodes} | {top: _view_card(e)}
@@ -99,7 +99,7 @@ def svg(e: Explanation) -> str:
             end = Anchor(arrival, layout.places[parent].y + boxes[parent].height)
             parts.append(_edge(layout.places[child], end, role))
     for i, card in cards.items():
-        parts.append(_drawn(card, layout.places[i]))
+        parts.append(_draw_card(card, layout.places[i]))
     for n in e.nodes:
         if n.stage:
             parts.append(_state(stages[n.stage], layout.places[n.id], boxes[n.id]))
@@ -118,7 +118,7 @@ def svg(e: Explanation) -> str:
     )
 
 
-def _wrapped(text: str, width: int) -> list[str]:
+def _wrap(text: str, width: int) -> list[str]:
     lines = textwrap.wrap(text, width, break_on_hyphens=False)
     if len(lines) > MOST_LINES:
         lines = [*lines[: MOST_LINES - 1], lines[MOST_LINES - 1][: width - 2] + " …"]
@@ -130,8 +130,8 @@ def _card(n: NodeNote, e: Explanation) -> Card:
         return _table_card(n, next(r for r in e.reads if r.stored.name == n.table))
     sign, word = SIGNS[n.operator] if not n.kind else (JOIN_SIGNS[n.kind], f"{n.kind} join")
     heading, detail = f"{sign} {word}".strip(), " ".join((n.detail, ", ".join(n.columns))).strip()
-    lines = [Line(heading, 13, bold=True), *(Line(t) for t in _wrapped(detail, 44))]
-    lines += [Line(t, 10.5, MUTED, mono=True) for t in _wrapped(n.law, 44)]
+    lines = [Line(heading, 13, bold=True), *(Line(t) for t in _wrap(detail, 44))]
+    lines += [Line(t, 10.5, MUTED, mono=True) for t in _wrap(n.law, 44)]
     rows = "" if n.rows is None else f"{n.rows:,} rows" if n.exact else f"~ {n.rows:,} rows"
     return Card(tuple(lines), n.role, f"{n.label}\n{n.law}\n{n.source}", rows)
 
@@ -144,10 +144,8 @@ def _table_card(n: NodeNote, read: ReadNote) -> Card:
         Line(f"{versions(stored)}, {plural(stored.rows, 'row')}"),
         Line(f"{plural(stored.changed_rows, 'changed row')}" if stored.changed_rows else "unchanged", 11.5, what, True),
     ]
-    lines += [
-        Line(t, 10.5, MUTED) for t in _wrapped(f"reads {', '.join(read.states)}" if read.states else "not read", 34)
-    ]
-    lines += [Line(t, 10.5, MUTED) for t in _wrapped(", ".join(n.columns), 34)]
+    lines += [Line(t, 10.5, MUTED) for t in _wrap(f"reads {', '.join(read.states)}" if read.states else "not read", 34)]
+    lines += [Line(t, 10.5, MUTED) for t in _wrap(", ".join(n.columns), 34)]
     return Card(tuple(lines), n.role, f"{stored.kind} {stored.name}: {', '.join(read.columns)}", table=True)
 
 
@@ -157,7 +155,7 @@ def _view_card(e: Explanation) -> Card:
     return Card(lines, role, e.reason, f"version {e.version}, {plural(e.rows, 'row')}")
 
 
-def _drawn(card: Card, place: Anchor) -> str:
+def _draw_card(card: Card, place: Anchor) -> str:
     edge, fill, _ = COLOURS[card.role]
     box = card.box
     left, top = place.x - box.width / 2, place.y
@@ -195,7 +193,7 @@ def _state(stage: StageNote, place: Anchor, box: Box) -> str:
 
 
 def _edge(start: Anchor, end: Anchor, role: str) -> str:
-    """From the top of a child up to the lower edge of its parent."""
+    """The line from the top of a child to the lower edge of its parent."""
     colour, middle = COLOURS[role][0], (start.y + end.y) / 2
     width = {"change": 3, "recompute": 3, "lookup": 1.8}.get(role, 1.2)
     dash = ' stroke-dasharray="5 4"' if role == "lookup" else ""

@@ -24,11 +24,11 @@ def terminal_table(
     box: Box | None = None,
 ) -> Table:
     """A table that rich prints: the columns named in `numbers` are aligned right, the one named `tail` is cut at the edge."""
-    gap = 1 if box else 2  # a box has a column of its own between two others
+    gap = 1 if box else 2  # a box takes one column between two others
     grid = Table(box=box, show_edge=False, pad_edge=False, padding=(0, gap, 0, 0), header_style="bold")
     for heading in headings:
         side: JustifyMethod = "right" if heading in numbers else "left"
-        # Beside a tail, which gives way first, no column is folded.
+        # With a tail, which is cut first, no other column is folded.
         grid.add_column(
             heading, justify=side, overflow="fold", no_wrap=tail not in ("", heading), min_width=len(heading)
         )
@@ -38,7 +38,7 @@ def terminal_table(
 
 
 def _cut(cell: RenderableType) -> RenderableType:
-    """A cell that ends with … where there is no more room for it."""
+    """A cell that is cut with … if the column is too narrow for it."""
     if not isinstance(cell, str):
         return cell
     text = Text.from_markup(cell, overflow="ellipsis")
@@ -48,19 +48,19 @@ def _cut(cell: RenderableType) -> RenderableType:
 
 def text_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table as plain text, with a line below its headings."""
-    return "\n".join(_printed(terminal_table(headings, map(_texts, rows), box=_LINE_BELOW_HEADINGS)))
+    return "\n".join(_print(terminal_table(headings, map(_texts, rows), box=_LINE_BELOW_HEADINGS)))
 
 
 def aligned(rows: Iterable[Sequence[str]]) -> list[str]:
-    """Rows without headings as plain text, one column below the other."""
+    """Rows without headings as plain text, in aligned columns."""
     grid = Table.grid(padding=(0, 2, 0, 0))
     for row in map(_texts, rows):
         grid.add_row(*row)
-    return _printed(grid) if grid.row_count else []
+    return _print(grid) if grid.row_count else []
 
 
 def html_table(headings: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[str] = ()) -> str:
-    """A table for a page or a notebook; its alignment is inline, since a notebook has styles of its own."""
+    """A table for a page or a notebook. Its alignment is inline, because a notebook has styles of its own."""
     sides = ["right" if heading in numbers else "left" for heading in headings]
 
     def line(tag: str, cells: Sequence[str]) -> str:
@@ -80,11 +80,11 @@ def _markdown_row(cells: Sequence[str]) -> str:
 
 
 def _texts(row: Sequence[str]) -> list[Text]:
-    """Cells as they are: rich would take square brackets in a string for colours."""
+    """Cells as rich's Text, because rich reads square brackets in a plain string as styles."""
     return [Text(cell) for cell in row]
 
 
-def _printed(table: Table) -> list[str]:
+def _print(table: Table) -> list[str]:
     console = Console(file=StringIO(), width=_WIDE, color_system=None)
     with console.capture() as printed:
         console.print(table)

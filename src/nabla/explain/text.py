@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from nabla.algebra.notation.words import listed, plural
+from nabla.algebra.notation.words import list_in_words, plural
 from nabla.explain.tables import aligned
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ PAIR_SIGNS = "∇R: rows deleted from R;  ΔR: rows inserted;  R₀: R before;  
 
 
 def size(count: int) -> str:
-    """A number of bytes in the unit that people would use."""
+    """A number of bytes in a readable unit."""
     amount = float(count)
     for unit in ("bytes", "KB", "MB", "GB"):
         if amount < 1000 or unit == "GB":
@@ -84,7 +84,7 @@ def _heading(e: Explanation) -> str:
     if e.maintenance and e.steps == e.maintenance:
         return f"view {e.view}: what the next refresh computes"
     if e.maintenance:
-        return f"view {e.view}: what an incremental refresh computes when {listed(e.may_change)} changed"
+        return f"view {e.view}: what an incremental refresh computes when {list_in_words(e.may_change)} changed"
     return f"view {e.view} cannot be maintained incrementally: {' '.join(e.obstacles)}"
 
 

@@ -1,1 +1,1 @@
-"""How a view is said: Spark SQL and DataFrames, Datalog, nested relations, pipelines projects."""
+"""The languages of views: Spark SQL and DataFrames, Datalog, nested relations, pipelines projects."""

@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from nabla.algebra.clock import Instant
+from nabla.engine import intake
+from nabla.engine.spark.meaning import Settings, zone_of
 from nabla.errors import NablaError
-from nabla.frontends.spark_sql.failures import failed
+from nabla.frontends.spark_sql.failures import failed, machine_fault, of_java
 from nabla.lake.objects.names import Names
 from nabla.lake.refresh.subscriptions import Subscriptions
 from nabla.lake.spark import LakeSpark
+from nabla.lake.trust import Trust
 from nabla.storage.catalog import LakeState
 from nabla.storage.lakelog import LakeLog
 
 
 class LakeContext:
-    """`nabla.Lake` is the surface for users; everything behind it takes this. Several threads may share one.
+    """The open lake that modules get instead of `nabla.Lake`; threads may share it.
 
     `only_spark_rounds` lets Spark evaluate recursions however small they are: tests compare both ways.
     """
 
-    def __init__(self, log: LakeLog, spark: SparkSession | None) -> None:
+    def __init__(self, log: LakeLog, spark: SparkSession | None, trust: Trust) -> None:
         self.log = log
-        self.spark = LakeSpark(log, spark)
+        self.spark = LakeSpark(log, spark, trust)
         self.subscriptions = Subscriptions(log)
         self.only_spark_rounds = False
         self._refreshed: set[tuple[str, str]] = set()
@@ -39,9 +45,10 @@ class LakeContext:
         """Look-ups and checks by name in a state of the lake."""
         return Names(state, self.path)
 
-    def now(self) -> Instant:
-        """The present moment, in the time zone of the Spark session. Starts Spark if it is not running yet."""
-        return Instant.now(str(self.spark.session.conf.get("spark.sql.session.timeZone")))
+    def now(self, settings: Settings) -> Instant:
+        """The present moment, in the time zone of a view's settings. Starts Spark, if it is not running yet, for a view that
+        has none of its own."""
+        return Instant.now(zone_of(self.spark.settings(settings)))
 
     def is_cold(self, view: str) -> bool:
         """Whether this process has not computed a view yet: Spark is slow the first time."""
@@ -53,9 +60,20 @@ class LakeContext:
         self._refreshed.add((view, mode))
         return first
 
-    def translate(self, error: PySparkException, place: str) -> NablaError:
-        """An error of Spark in the words of this lake."""
-        return failed(error, place, list(self.log.state().entries))
+    def translate(self, error: PySparkException | Py4JJavaError, place: str) -> NablaError:
+        """The error of this lake for an error of Spark."""
+        if fault := machine_fault(error, place):
+            return fault
+        known = of_java(error) if isinstance(error, Py4JJavaError) else error
+        return intake.refusal(known, place) or failed(known, place, list(self.log.state().entries))
+
+    @contextmanager
+    def translating(self, place: str) -> Iterator[None]:
+        """Turn errors that Spark raises inside into errors of this lake."""
+        try:
+            yield
+        except (PySparkException, Py4JJavaError) as error:  # PySpark has classes for some errors of Java only
+            raise self.translate(error, place) from None
 
 
 class HasContext(Protocol):

@@ -1,4 +1,4 @@
-"""`lake.explain`: what the logs know about a view, handed to the planner. Starts no Spark and writes nothing."""
+"""`lake.explain`: gives the planner the facts that the logs have about a view. Starts no Spark and writes nothing."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from nabla.lake.objects.graph import is_derived
 from nabla.lake.objects.view import View, load_view
 from nabla.lake.refresh.facts import PinnedVersions, RefreshInputs, StaleViews, moments_of, state_snapshots
 from nabla.planner.choose import costs
-from nabla.planner.steps import Mode, Plan
+from nabla.planner.steps import Mode, Plan, check_mode
 from nabla.storage.catalog import Entry, LakeState
 from nabla.storage.table import Snapshot
 
 
 def explain_view(context: LakeContext, name: str, mode: Mode) -> Explanation:
-    """How a view or constraint is defined and kept, and what the next refresh would do."""
+    """The definition and maintenance of a view or constraint, and the plan of its next refresh; nothing is run."""
+    check_mode(mode)
     state = context.log.state()
     entry = context.names(state).entry(name, "view", "constraint")
     view = load_view(entry.name, entry.definition)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Callable, Mapping, Sequence
+from html import escape
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from nabla._arguments import check_arguments
 from nabla.engine import intake
 from nabla.engine.spark.session import check_session
+from nabla.errors import wrong_argument
 from nabla.explain.explanation import Explanation
 from nabla.frontends.nested.language import Nested, nested
 from nabla.lake import read, status
@@ -22,7 +25,8 @@ from nabla.lake.refresh import rules, views
 from nabla.lake.refresh.refresh import refresh_views
 from nabla.lake.refresh.subscriptions import Callback, Subscription
 from nabla.lake.refresh.verify import verify_views
-from nabla.lake.reports import CheckReport, History, LakeStatus, RefreshReport, RevertReport, ViewReport
+from nabla.lake.reports import CheckReport, History, LakeStatus, RefreshReport, RevertReport, VerifyReport, ViewReport
+from nabla.lake.trust import Trust
 from nabla.lake.vacuum import vacuum_lake
 from nabla.lake.write import create_table, preview, revert
 from nabla.lake.write.drop import drop
@@ -30,21 +34,31 @@ from nabla.lake.write.preview import Preview
 from nabla.lake.write.transaction import Transaction
 from nabla.planner.self_maintenance import SelfMaintenance
 from nabla.planner.steps import Mode
+from nabla.storage import locations
+from nabla.storage.fsck import Checkup, examine_lake
 from nabla.storage.lakelog import LakeLog
 from nabla.storage.vacuum import Vacuumed
 
 
-def open_lake(path: str | os.PathLike[str], spark: SparkSession | None = None) -> Lake:
+def open_lake(path: str | os.PathLike[str], spark: SparkSession | None = None, trust: bool | None = None) -> Lake:
     """Open the lake in a folder; a missing or empty folder becomes a new lake.
 
-    `spark` brings your own (classic) session; without it Nabla uses the active one or starts a local Spark.
+    `spark` brings your own (classic) session; without it Nabla uses the active one or starts a local Spark. Python functions
+    and other code of views run only in a lake that you made or trust (`nabla trust`); `trust` decides for this one.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise wrong_argument("path", path, "the path or URL of a folder")
+    if trust is not None and not isinstance(trust, bool):
+        raise wrong_argument("trust", trust, "True, False or None")
     if spark is not None:
         check_session(spark)
-    log = LakeLog.open(path) if LakeLog.exists(path) else LakeLog.create(path)
-    return Lake(LakeContext(log, spark))
+    folder = locations.named(path)
+    made = not LakeLog.exists(folder)
+    log = LakeLog.create(folder) if made else LakeLog.open(folder)
+    return Lake(LakeContext(log, spark, Trust(log, trust, made)))
 
 
+@check_arguments
 class Lake:
     """Use `nabla.open`. All methods may be called from several threads, and several processes may use one lake."""
 
@@ -80,7 +94,10 @@ class Lake:
         return nested(name)
 
     def register(self, name: str, path: str | os.PathLike[str], key: str | Sequence[str] | None = None) -> None:
-        """Take an existing Delta table into the lake, to read it only: whoever writes it goes on doing so."""
+        """Take an existing Delta table into the lake, to read it only: whoever writes it goes on doing so.
+
+        Columns that are added to it later are left out until the same table is registered again under its name.
+        """
         create_table.register(self._context, name, path, key)
 
     def drop_table(self, name: str) -> None:
@@ -98,7 +115,7 @@ class Lake:
     def revert(self, version: int) -> RevertReport:
         """Give tables, views and constraints the content back that they had at a version of the lake (see `version`).
 
-        What was made since then stays, and follows. The revert is a commit: feeds tell it, and it can be reverted.
+        Objects that were made since then stay, and follow. The revert is a commit: feeds tell it, and it can be reverted.
         """
         return revert.revert(self._context, version)
 
@@ -191,7 +208,8 @@ class Lake:
     ) -> RefreshReport:
         """Bring all views but the manual ones, or the given ones with the views that they read, up to date.
 
-        A view whose change would violate a constraint stays at its last good version; the report says so (`held`).
+        A view whose change would violate a constraint stays at its last good version; the report says so (`held`). So does
+        one over a registered table that is away, unless it is named: then that is an error.
 
         Modes: "auto" lets the cost decide; "incremental" maintains from the change wherever there is a rule; "strict" does
         the same and raises, before anything is written, where there is none; "full" recomputes.
@@ -234,19 +252,20 @@ class Lake:
     # ------------------------------------------------------------- information
 
     def explain(self, name: str, mode: Mode = "auto") -> Explanation:
-        """How a view or constraint is defined and kept, and what the next refresh would do. Runs nothing and writes nothing."""
+        """The definition and maintenance of a view or constraint, and the plan of its next refresh; nothing is run."""
         return explain_view(self._context, name, mode)
 
     def self_maintenance(self, *names: str) -> tuple[SelfMaintenance, ...]:
         """For each of these views together, or of all: can they be maintained without other sources, and what would help?"""
         return views.self_maintenance(self._context, names)
 
-    def verify(self, *names: str) -> None:
+    def verify(self, *names: str) -> VerifyReport:
         """Recompute every view, or the given ones, from the versions it reflects, and compare as bags.
 
-        Raises Mismatch with the differing rows where a view is not exactly its query.
+        Raises Mismatch with the differing rows where a view is not exactly its query. A query that gives another result each
+        time it is run cannot be compared; the report says so and why (`not_comparable`).
         """
-        verify_views(self._context, names)
+        return verify_views(self._context, names)
 
     def status(self) -> LakeStatus:
         """All tables and views: kind, version, rows, and for views the versions they reflect and whether they are stale."""
@@ -262,8 +281,12 @@ class Lake:
         return self._context.log.state().version
 
     def vacuum(self, dry_run: bool = False, older_than: datetime.timedelta = datetime.timedelta(days=7)) -> Vacuumed:
-        """Delete files that no view and no version younger than `older_than` needs."""
+        """Delete files that no view, no version younger than `older_than` and no transaction under way needs."""
         return vacuum_lake(self._context, dry_run, older_than)
+
+    def fsck(self, repair: bool = False, quick: bool = False) -> Checkup:
+        """Look for damage in logs and files, and with `repair` mend what the lake itself knows. `quick` reads no rows."""
+        return examine_lake(self.path, repair=repair, quick=quick)
 
     # ----------------------------------------------------------------- session
 
@@ -274,7 +297,8 @@ class Lake:
 
     @property
     def spark(self) -> SparkSession:
-        """The Spark session, in which the lake's tables and views are known by their names, as they are now."""
+        """The Spark session, in which the lake's tables and views are known by their names. A query finds them as they are
+        when it is analyzed, in a session that was kept in a variable, too. They are changed by transactions only."""
         return self._context.spark.named_session
 
     @property
@@ -286,4 +310,4 @@ class Lake:
         return f"lake {self.path}\n{self.status()}"
 
     def _repr_html_(self) -> str:
-        return f"<b>lake {self.path}</b>{self.status()._repr_html_()}"
+        return f"<b>lake {escape(self.path)}</b>{self.status()._repr_html_()}"

@@ -9,14 +9,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from nabla.engine.feed import FEED_COLUMNS, feed_frame
-from nabla.engine.sources import change_frame, snapshot_frame
-from nabla.errors import NablaError
+from nabla.engine.sources import change_frame, user_frame
 from nabla.frontends.nested.schema import Schema
 from nabla.frontends.nested.updates import unnest_sql
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.graph import is_derived
-from nabla.lake.objects.names import columns_of
-from nabla.lake.objects.sources import current_version
+from nabla.lake.objects.names import check_version
+from nabla.lake.objects.sources import columns_of, current_version, table_of
 from nabla.lake.write import nested_tables as nests
 from nabla.lake.write.preview import read_fresh
 from nabla.storage.catalog import Entry
@@ -29,24 +28,20 @@ def read(context: LakeContext, name: str, version: int | None, fresh: bool) -> D
     if fresh and version is None and is_derived(entry):
         return read_fresh(context, entry)
     part = entry.parts["data"]
-    if version is not None and entry.kind != "registered" and version > part.version:
-        raise NablaError(
-            "NABLA_NO_VERSION",
-            f"there is no version {version}",
-            place=f'"{entry.name}"',
-            remedy=f"The latest is {part.version}.",
-        )
+    if version is not None:
+        check_version(entry, version, None if entry.kind == "registered" else part.version)
     wanted = current_version(context.log, entry) if version is None else version
-    return snapshot_frame(context.spark.home, context.log.table(part).snapshot(wanted), columns_of(entry))
+    return user_frame(context.spark.home, table_of(context.log, entry).snapshot(wanted), columns_of(entry))
 
 
 def read_changes(context: LakeContext, name: str, since: int) -> DataFrame:
     """The changes after a version, a row a copy: those of a view from its feed, those of a table from its log."""
     entry = context.names(context.log.state()).entry(name)
+    check_version(entry, since)
     if not is_derived(entry):
         return _table_changes(context, entry, since)
     names = [*columns_of(entry), *FEED_COLUMNS]
-    feed = snapshot_frame(context.spark.home, context.log.snapshot(entry.parts["feed"]), names)
+    feed = user_frame(context.spark.home, context.log.snapshot(entry.parts["feed"]), names)
     return feed.where(F.col("_version") > since)
 
 
@@ -61,12 +56,13 @@ def run_sql(context: LakeContext, text: str) -> DataFrame:
 def read_unnested(context: LakeContext, name: str) -> DataFrame:
     """The flat form of a nested table or view."""
     entry = context.names(context.log.state()).entry(name)
-    return run_sql(context, unnest_sql(entry.name, Schema.of(nests.shape_of(entry))))
+    context.spark.show_names()
+    return context.spark.home.sql(unnest_sql(entry.name, Schema.of(nests.shape_of(entry))))
 
 
 def _table_changes(context: LakeContext, entry: Entry, since: int) -> DataFrame:
     """The changes of a table after a version, in the form of a view's feed."""
-    table, names = context.log.table(entry.parts["data"]), columns_of(entry)
+    table, names = table_of(context.log, entry), columns_of(entry)
     feed: DataFrame | None = None
     for version in range(since + 1, current_version(context.log, entry) + 1):
         rows = change_frame(context.spark.home, between(table, version - 1, version), names)

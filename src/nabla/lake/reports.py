@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from nabla.calculus.recursion.fixpoint import Round, summary
+from nabla.errors import NablaError
 from nabla.explain.tables import html_table, text_table
 from nabla.lake.constraints.violations import Violation
 
@@ -37,6 +38,13 @@ class _Record:
         return ", ".join(f"{f.name}={cell(getattr(self, f.name))}" for f in fields(self))
 
 
+class UnknownName(NablaError, KeyError):
+    """A report has nothing of that name. It is a KeyError too, as mappings have it."""
+
+    def __str__(self) -> str:
+        return Exception.__str__(self)  # a KeyError would show itself in quotes
+
+
 class _Table(Mapping[str, T], Generic[T]):
     """A mapping by name that shows itself as a table."""
 
@@ -47,9 +55,14 @@ class _Table(Mapping[str, T], Generic[T]):
 
     def __getitem__(self, name: str) -> T:
         for key, value in self._items.items():
-            if key.casefold() == name.casefold():
+            if isinstance(name, str) and key.casefold() == name.casefold():
                 return value
-        raise KeyError(f"{name}; there are {', '.join(self._items) or 'none'}")
+        raise UnknownName(
+            "NABLA_UNKNOWN_TABLE",
+            f"there is nothing called {name!r}",
+            place=type(self).__name__,
+            remedy=f"There are {', '.join(self._items)}." if self._items else "There is nothing at all.",
+        )
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._items)
@@ -74,8 +87,8 @@ class _Table(Mapping[str, T], Generic[T]):
 
 @dataclass(frozen=True)
 class ViewReport(_Record):
-    """How one view was refreshed. `sources` are the versions it now reflects; `inserted` and `deleted` count the rows of
-    the minimal change, whatever the mode."""
+    """The report of one refresh of a view. `sources` are the versions it now reflects; `inserted` and `deleted` count the
+    rows of the minimal change, whatever the mode."""
 
     name: str
     mode: str
@@ -91,7 +104,7 @@ class ViewReport(_Record):
     looked_at: int = 0
     """Rows that the driver looked through for those that the change can join, beside what Spark read."""
     rounds: tuple[Round, ...] = ()
-    """The rounds of a recursion: what each found, by predicate."""
+    """The rounds of a recursion: the number of rows that each found, by predicate."""
     violations: tuple[Violation, ...] = ()
     """Why a view is held back: the constraints that its change would violate, and the rows."""
 
@@ -130,7 +143,7 @@ class RevertReport(_Table[Reverted]):
 
 @dataclass(frozen=True)
 class Checked(_Record):
-    """A constraint evaluated from scratch: how many rows violate it, and which."""
+    """A constraint evaluated from scratch: the number of rows that violate it, and rows that show it."""
 
     name: str
     on_violation: str
@@ -150,10 +163,27 @@ class CheckReport(_Table[Checked]):
 
 
 @dataclass(frozen=True)
+class Verified(_Record):
+    """A view that `verify` has looked at: it is its query, or the two cannot be compared, for a reason."""
+
+    name: str
+    verdict: Literal["exact", "not comparable"]
+    reason: str = ""
+
+
+class VerifyReport(_Table[Verified]):
+    headings = ("name", "verdict", "reason")
+
+    @property
+    def not_comparable(self) -> tuple[Verified, ...]:
+        return tuple(verified for verified in self.values() if verified.verdict == "not comparable")
+
+
+@dataclass(frozen=True)
 class Status(_Record):
     """A table, view or constraint now. `stale` tells whether a source of the view has moved on; `last` is its last refresh;
     `when` says when a view follows its sources, or what a constraint does when it is violated. The rows of a constraint are
-    its violations."""
+    its violations. `problem` says why a registered table cannot be read now, and stands in the place of `last`, too."""
 
     name: str
     kind: str
@@ -165,6 +195,7 @@ class Status(_Record):
     updated: datetime | None = None
     obstacles: tuple[str, ...] = ()
     when: str = ""
+    problem: str = ""
 
 
 class LakeStatus(_Table[Status]):
@@ -185,7 +216,7 @@ class Event(_Record):
 
 
 class History(Sequence[Event]):
-    """Newest first."""
+    """The commits, newest first."""
 
     headings = ("version", "timestamp", "operation", "inserted", "deleted", "seconds", "reason")
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import datetime
 
+from nabla.errors import NablaError
 from nabla.lake.context import LakeContext
 from nabla.lake.explain import last_refresh
 from nabla.lake.objects.graph import is_derived
+from nabla.lake.objects.sources import table_of
 from nabla.lake.objects.view import load_view
 from nabla.lake.refresh.facts import PinnedVersions, StaleViews
 from nabla.lake.reports import Event, History, LakeStatus, Status
@@ -24,9 +26,13 @@ def _status(context: LakeContext, entry: Entry, stale: bool) -> Status:
     part = entry.parts["data"]
     version = part.version
     rows = entry.facts.get("rows")
+    problem = ""
     if entry.kind == "registered":
-        snapshot = context.log.table(part).snapshot()
-        version, rows = snapshot.version, snapshot.rows
+        try:
+            snapshot = table_of(context.log, entry).snapshot()
+            version, rows = snapshot.version, snapshot.rows
+        except NablaError as error:
+            problem = f"{error.code}: {error.message}"
     obstacles: tuple[str, ...] = ()
     when = ""
     if is_derived(entry):
@@ -35,11 +41,14 @@ def _status(context: LakeContext, entry: Entry, stale: bool) -> Status:
         when = view.on_violation or view.maintain
     updated = datetime.datetime.fromtimestamp(context.log.table(part).timestamp(part.version) / 1000, datetime.UTC)
     sources = dict(entry.facts.get("sources", {}))
-    return Status(entry.name, entry.kind, version, rows, stale, sources, last_refresh(entry), updated, obstacles, when)
+    last = problem or last_refresh(entry)
+    return Status(entry.name, entry.kind, version, rows, stale, sources, last, updated, obstacles, when, problem)
 
 
 def read_history(context: LakeContext, name: str | None, limit: int | None) -> History:
     """The commits of a table or view, or of the lake with the versions of the lake, newest first."""
+    if limit is not None and limit < 0:
+        raise NablaError("NABLA_ARGUMENT", f"limit cannot be {limit}", place="limit=", remedy="Pass 0 or more.")
     entry = None if name is None else context.names(context.log.state()).entry(name)
     events = []
     for record in context.log.history(entry.name if entry else None, limit):

@@ -1,4 +1,4 @@
-"""The way of a change through a view with aggregates: where deltas become change tables, and how these move on.
+"""The route of a change through a view with aggregates: the points at which deltas become change tables, and their moves.
 
 Deltas move up from the tables to a *conversion point*, an aggregate or projection, and become a change table. It moves on
 through selections on group-by attributes, projections that only roll groups up with the same functions, and products with
@@ -6,7 +6,7 @@ an operand that does not change (table 5.2 of the thesis). On every path from th
 point: `route` finds the lowest ones, and adds a projection on all attributes where a path has none. Below it, and where a
 change table could not move on, deltas go by the pair rules: an aggregate there recomputes its affected groups (Quass).
 
-Leaf by leaf: tables change one after the other, so that what stands beside a change table in a product does not change.
+Tables change one after the other, leaf by leaf, so that the other operand of a product with a change table does not change.
 
 Erratum: table 5.2 updates the aggregates of *both* operands of a product with their combine functions. Those of the operand
 that does not change come along with every row of the change table, and adding them once more would double them: they are
@@ -24,7 +24,7 @@ from nabla.algebra.expressions import Column
 from nabla.algebra.memo import Memo
 from nabla.algebra.names import unique_name
 from nabla.algebra.nodes import Aggregate, Distinct, Filter, Join, Node, Project, Scan
-from nabla.papers.change_steps import Conversion, Passing, Product, Way
+from nabla.papers.change_steps import Conversion, Passage, Product, Way
 from nabla.papers.change_tables import apply_change, can_convert
 from nabla.papers.pair_laws import Operand
 from nabla.papers.pairs import Pairs
@@ -45,12 +45,12 @@ class _Router:
         return Column(unique_name("causes", next(self.numbers)), "bigint", False)
 
     def conversion(self, q: Node) -> Way:
-        """A conversion point that is added: a projection on all attributes."""
+        """An added conversion point: a projection on all attributes."""
         every = Aggregate(q, tuple(c.name for c in q.columns))
         return Conversion(every, self.causes(), "conversion point, a projection that was added for it")
 
     def way(self, q: Node) -> Way | None:
-        """None where only a delta gets to q."""
+        """The way of the change up to q; None if only a delta gets there."""
         match q:
             case Filter():
                 return self.selection(q)
@@ -67,10 +67,10 @@ class _Router:
         if below is None or not all(c.columns <= set(below.group) for c in q.conjuncts):
             return None
         node = q.with_inputs(below.node)
-        return Passing(node, below, below.group, below.added, "passes: σ on group-by attributes")
+        return Passage(node, below, below.group, below.added, "passes: σ on group-by attributes")
 
     def projection(self, q: Project | Distinct) -> Way | None:
-        """Other names for all attributes, or group-by attributes alone, whose groups are rolled up."""
+        """The way through a projection that renames all attributes, or that keeps group-by attributes and rolls groups up."""
         project = q.input if isinstance(q, Distinct) else q
         assert isinstance(project, Project)
         below = self.way(project.input)
@@ -81,15 +81,15 @@ class _Router:
         group = tuple(o.column.name for o in project.outputs if o.expr.column in below.group)
         if q is project:
             added = frozenset(o.column.name for o in project.outputs if o.expr.column in below.added)
-            return Passing(node, below, group, added, "passes: other names")
-        return Passing(Distinct(node), below, group, frozenset(), "passes: π on group-by attributes rolls up")
+            return Passage(node, below, group, added, "passes: other names")
+        return Passage(Distinct(node), below, group, frozenset(), "passes: π on group-by attributes rolls up")
 
     def aggregate(self, q: Aggregate) -> Way | None:
         below = self.way(q.input)
         if below is not None and set(q.keys) <= set(below.group) and all(_rolls_up(c, below) for c in q.calls):
             added = frozenset(call.column.name for call in q.calls)
             law = "passes: π on group-by attributes rolls up with the same functions"
-            return Passing(q.with_inputs(below.node), below, q.keys, added, law)
+            return Passage(q.with_inputs(below.node), below, q.keys, added, law)
         return Conversion(q, self.causes(), "conversion point") if can_convert(q) else None
 
     def product(self, q: Join) -> Way | None:
@@ -112,7 +112,7 @@ class _Router:
 
 
 def _rolls_up(call: Call, below: Way) -> bool:
-    """sum, over an attribute that is itself kept by addition."""
+    """Whether a call is a sum over an attribute that change tables add up."""
     return call.function == "sum" and call.arguments[0].column in below.added and not (call.distinct or call.filter)
 
 

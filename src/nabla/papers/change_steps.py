@@ -1,4 +1,4 @@
-"""The way of a change through the operators of a view: it is converted, it passes, or it meets an operand of a product.
+"""The way of a change through the operators of a view: it is converted, it passes an operator, or it enters a product.
 
 A way is a part of a view from its conversion points up to `node`. `group` are its group-by attributes, `added` those others
 whose change can be added to them, `causes` is its count, and `law` says what happens at the node. `extent` is τ(Q), the rows of
@@ -23,7 +23,7 @@ from nabla.papers.pairs import Pairs
 
 @dataclass(frozen=True, eq=False)
 class Conversion:
-    """A conversion point: below it are deltas."""
+    """A conversion point. Below it the change is a delta, above it a change table."""
 
     node: Aggregate
     causes: Column
@@ -48,8 +48,8 @@ class Conversion:
 
 
 @dataclass(frozen=True, eq=False)
-class Passing:
-    """A selection, renaming or roll-up above a conversion point: extents and change tables go through it alike."""
+class Passage:
+    """A selection, renaming or roll-up above a conversion point. Extents and change tables pass it in the same way."""
 
     node: Node
     way: Way
@@ -72,9 +72,11 @@ class Passing:
         below = self.way.change(pairs)
         if below is None:
             return None
-        return ChangeTableForm(self._over(below.rows), self.group, frozenset(self._renamed(below.added)), self.causes)
+        return ChangeTableForm(
+            self._over(below.rows), self.group, frozenset(self._output_names(below.added)), self.causes
+        )
 
-    def _renamed(self, names: frozenset[str]) -> Iterator[str]:
+    def _output_names(self, names: frozenset[str]) -> Iterator[str]:
         match self.node:
             case Project():
                 yield from (o.column.name for o in self.node.outputs if o.expr.column in names)
@@ -134,11 +136,11 @@ class Product:
         return Project(joined, (*(Named(c, c.ref) for c in self.node.columns), Named(self.causes, causes)))
 
 
-Way: TypeAlias = Conversion | Passing | Product
+Way: TypeAlias = Conversion | Passage | Product
 
 
 def describe(way: Way) -> str:
-    """The view as a tree that says at each operator how its change gets there."""
+    """The view as a tree with a remark at each operator about the way of its change."""
     laws: Memo[Node, str] = Memo()
 
     def note(part: Way) -> None:

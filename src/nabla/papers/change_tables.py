@@ -1,11 +1,11 @@
-"""Change tables (Gupta and Mumick; thesis, chapter 5): how the groups of an aggregate change.
+"""Change tables (Gupta and Mumick; thesis, chapter 5), which describe how the groups of an aggregate change.
 
 A change table □Q has a row for every group that may have changed: by how much its sums, its counts and its number of
 causes changed. It is made from the delta of what is aggregated and applied to the *extent* of Q, its rows with their number
 of causes. How it moves on from there to the root of a view is in change_routes.py.
 
 Only functions with *combine* and *cancel* have one: two results can be combined, and a row can be added that undoes another.
-For sum and count both are addition, of values weighted with 1 and −1. (Averages the engine keeps as sum and count, and
+For sum and count both are addition, of values weighted with 1 and −1. (The engine keeps averages as sum and count. It keeps
 minima, which combine but do not cancel, until the extreme is deleted: see partials.py.)
 """
 
@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nabla.algebra.build import arithmetic, cast, compare, is_not_null, number, when
+from nabla.algebra.build import arithmetic, compare, is_not_null, number, when
 from nabla.algebra.calls import Call, Named
 from nabla.algebra.expressions import Column, Expr
 from nabla.algebra.names import Mark, mark_name
 from nabla.algebra.nodes import WEIGHT, Aggregate, Filter, Join, Node, Project, UnionAll
+from nabla.algebra.normalize import cast
 from nabla.calculus.delta import mark_columns, same_keys
 from nabla.calculus.partials import INTEGERS
 from nabla.papers.pairs import Pair
@@ -26,8 +27,8 @@ from nabla.papers.sets import RowSet, project, union
 
 @dataclass(frozen=True, eq=False)
 class ChangeTableForm:
-    """□Q: its rows, the group-by attributes, the attributes whose old value and change are added, and the count. What is
-    neither is kept: attributes of an operand of a product that does not change."""
+    """□Q: its rows, the group-by attributes, the attributes whose change is added to the old value, and the count. Other
+    attributes belong to an operand of a product that does not change, and keep their values."""
 
     rows: Node
     group: tuple[str, ...]
@@ -36,7 +37,8 @@ class ChangeTableForm:
 
 
 def can_convert(q: Aggregate) -> bool:
-    """Whether all functions combine and cancel. Without group-by attributes SQL has a row even for no causes."""
+    """Whether an aggregate has group-by attributes, and functions that combine and cancel. Without group-by attributes SQL
+    has a row even if there are no causes."""
     return bool(q.keys) and all(_cancels(call) for call in q.calls)
 
 
@@ -76,15 +78,15 @@ def _weighted_value(call: Call) -> Expr:
 
 
 @dataclass(frozen=True, eq=False)
-class _Applied:
+class _ApplicationSets:
     """The three sets of definition 5.7."""
 
-    touched: Node  # 𝒟 = E ⋉ □Q: what may change
-    updated: Node  # 𝒰 = σ(c ≠ 0)(π(□Q ⋈ E)): what it becomes
-    fresh: Node  # 𝒩 = □Q ▷ E: groups that were not there
+    touched: Node  # 𝒟 = E ⋉ □Q: the rows that may change
+    updated: Node  # 𝒰 = σ(c ≠ 0)(π(□Q ⋈ E)): the same rows after the change
+    fresh: Node  # 𝒩 = □Q ▷ E: new groups
 
 
-def _apply(extent: Node, table: ChangeTableForm) -> _Applied:
+def _apply(extent: Node, table: ChangeTableForm) -> _ApplicationSets:
     beside = mark_columns(table.rows)
     on = same_keys(extent, beside, table.group)
     both = Join(extent, beside, on)
@@ -100,7 +102,7 @@ def _apply(extent: Node, table: ChangeTableForm) -> _Applied:
     stored = mark_columns(extent)
     fresh = Join(table.rows, stored, same_keys(table.rows, stored, table.group), "anti")
     in_order = tuple(Named(c, fresh.column(c.name).ref) for c in extent.columns)
-    return _Applied(Join(extent, beside, on, "semi"), left, Project(fresh, in_order))
+    return _ApplicationSets(Join(extent, beside, on, "semi"), left, Project(fresh, in_order))
 
 
 def apply_change(extent: Node, table: ChangeTableForm) -> Node:

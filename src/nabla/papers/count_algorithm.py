@@ -2,7 +2,7 @@
 
 The extent of a view stores with each row the number of its *causes*: the rows of the product below the projection that
 give it. A change gives a *count table*, the rows whose causes change with the difference; refreshing adds it to the extent
-and drops the rows that no cause is left for. A count table is a signed bag: this is where Nabla's engine comes from.
+and drops the rows that have no cause left. A count table is a signed bag, which is what Nabla's engine generalizes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Canonical:
     condition: tuple[Expr, ...]
     relations: tuple[Node, ...]
 
-    def selected(self, product: Node) -> Node:
+    def select(self, product: Node) -> Node:
         return Filter(product, self.condition) if self.condition else product
 
     @property
@@ -72,7 +72,7 @@ def _members(view: Node) -> list[Canonical]:
 
 
 def extent(view: Node, pairs: Pairs) -> Node:
-    """π_A,count(*)(σ(J)), J being the product of all operands; `pairs` says which state is read."""
+    """π_A,count(*)(σ(J)), J being the product of all operands; `pairs` decides which state is read."""
     causes = []
     for member in _members(view):
         product = _product([pairs.operand(relation).old for relation in member.relations])
@@ -85,24 +85,24 @@ def count_table(view: Node, pairs: Pairs) -> Node:
     causes = []
     for member in _members(view):
         operands = [pairs.operand(relation) for relation in member.relations]
-        causes.append(_tag(_inserted(operands), member, 1))
-        causes.append(_tag(_deleted(operands), member, -1))
+        causes.append(_tag(_insertions(operands), member, 1))
+        causes.append(_tag(_deletions(operands), member, -1))
     return _sum(view, causes)
 
 
 def refresh(view_extent: Node, table: Node) -> Node:
-    """The causes of both summed, and what has none left dropped (definition 3.5)."""
-    return _without_zeros(UnionAll((view_extent, table), view_extent.columns))
+    """Add up the causes of both, and drop the rows that have none left (definition 3.5)."""
+    return _sum_causes(UnionAll((view_extent, table), view_extent.columns))
 
 
-def _inserted(operands: list[Operand]) -> RowSet:
+def _insertions(operands: list[Operand]) -> RowSet:
     products = EMPTY
     for i, changing in enumerate(operands):
         products = products | _product([changing.inserted if i == j else r.new for j, r in enumerate(operands)])
     return products
 
 
-def _deleted(operands: list[Operand]) -> RowSet:
+def _deletions(operands: list[Operand]) -> RowSet:
     products = EMPTY
     for i, changing in enumerate(operands):
         products = products | _product([changing.deleted if i == j else r.old for j, r in enumerate(operands)])
@@ -118,15 +118,15 @@ def _tag(product: RowSet, member: Canonical, causes: int) -> Node | None:
     if product.plan is None:
         return None
     tag = Named(CAUSES, number(causes))
-    return Project(member.selected(product.plan), (*member.attributes, tag))
+    return Project(member.select(product.plan), (*member.attributes, tag))
 
 
 def _sum(view: Node, causes: list[Node | None]) -> Node:
     members = tuple(part for part in causes if part is not None)
-    return _without_zeros(UnionAll(members, (*view.columns, CAUSES)))
+    return _sum_causes(UnionAll(members, (*view.columns, CAUSES)))
 
 
-def _without_zeros(rows: Node) -> Node:
+def _sum_causes(rows: Node) -> Node:
     keys = tuple(c.name for c in rows.columns if c.name != CAUSES.name)
     total = Aggregate(rows, keys, (Call(CAUSES, "sum", (CAUSES.ref,)),))
     return Filter(total, (compare(CAUSES.ref, "<>", number(0)),))

@@ -1,4 +1,4 @@
-"""The registry of pair rules, and what the rules speak of: operands that change and operators to apply to them."""
+"""The registry of pair rules, and the terms of the rules: operands that change and operators to apply to them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nabla.papers.sets import EMPTY, RowSet
 
 @dataclass(frozen=True, eq=False)
 class Operand:
-    """S as the rules speak of it: S, ∇S and ΔS, and what follows from them."""
+    """An operand S of a rule: S, ∇S and ΔS, and the sets that follow from them."""
 
     old: RowSet
     deleted: RowSet = EMPTY
@@ -31,7 +31,7 @@ class Operand:
 
 @dataclass(frozen=True, eq=False)
 class BaseRelation(Operand):
-    """A table after the change, where Sᵐ is what it is now."""
+    """A table that is read after the change, so that Sᵐ is its present state."""
 
     now: RowSet = EMPTY
 
@@ -41,7 +41,7 @@ class BaseRelation(Operand):
 
 
 @dataclass(frozen=True, eq=False)
-class Operator:
+class ViewOperator:
     """The operator of a view, to be applied to other operands: to none if one of them is the empty set."""
 
     node: Node
@@ -65,7 +65,7 @@ Derive = Callable[..., tuple[RowSet, RowSet]]
 
 @dataclass(frozen=True)
 class PairRule:
-    """A row of the papers' tables."""
+    """A rule, which is a row of the papers' tables."""
 
     name: str
     query: str
@@ -82,7 +82,7 @@ PAIR_RULES: dict[str, PairRule] = {}
 def pair_rule(
     query: str, *, delete: str, insert: str, source: str, of: Callable[[Node], bool]
 ) -> Callable[[Derive], Derive]:
-    """Registers a function (q, s, t) -> (∇Q, ΔQ) for the operators that `of` accepts."""
+    """Register a function (q, s, t) -> (∇Q, ΔQ) for the operators that `of` accepts."""
 
     def register(derive: Derive) -> Derive:
         PAIR_RULES[derive.__name__] = PairRule(derive.__name__, query, delete, insert, source, of, derive)

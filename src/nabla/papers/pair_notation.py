@@ -1,8 +1,7 @@
 """A view's maintenance in the papers' own form, for people: `pairs_algebra` in their notation, `pairs_sql` as queries.
 
-Views are bags and the pairs are about sets: they tell how the *set* of a view's rows changes, if its tables have no
-duplicates. Where the view may have duplicates itself the text says so, and where it cannot be read as set algebra at all
-it says why.
+Views are bags and the pairs are about sets: they describe how the *set* of a view's rows changes if its tables have no
+duplicates. If the view may have duplicates itself, the text says so; if it cannot be read as set algebra, the text says why.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from nabla.algebra.nodes import (
 from nabla.algebra.notation.formula import JOIN_SIGNS
 from nabla.algebra.notation.tree import notation
 from nabla.algebra.sql import to_sql
-from nabla.papers.pair_laws import Operator
+from nabla.papers.pair_laws import ViewOperator
 from nabla.papers.pairs import Pairs
 from nabla.papers.set_form import NotSetAlgebra, Tables, duplicate_free, set_form
 from nabla.papers.sets import keeps_every_column
@@ -85,8 +84,8 @@ def _remarks(view: Node, tables: Tables | None, at: At) -> Iterator[str]:
 
 
 class _Lines:
-    """Every part of the view has a name, Vᵢ, and so have ∇Vᵢ, ΔVᵢ, Vᵢᵐ and the Rᵐ of a table; other results have one, Xᵢ,
-    where they are used more than once. A line defines a name before it is used."""
+    """The lines of a derivation. Every part of the view has a name Vᵢ, and so have ∇Vᵢ, ΔVᵢ, Vᵢᵐ and the Rᵐ of a table;
+    another result has a name Xᵢ if it is used more than once. A line defines a name before it is used."""
 
     def __init__(self, pairs: Pairs, view: Node) -> None:
         self.pair = pairs.of(view)
@@ -118,7 +117,7 @@ class _Lines:
                 self.uses[operand.kept.plan] = 1  # S − ∇S is short enough to be written out
 
     def show(self, node: Node) -> str:
-        """A named result by its name, which is defined first; anything else as it is written."""
+        """The name of a named result, which is defined first; the formula of any other result."""
         named = node in self.names or self.uses.get(node, 0) > 1
         if not named or isinstance(node, Scan | Constant) or (isinstance(node, Project) and _only_renames(node)):
             return self._body(node)
@@ -131,7 +130,7 @@ class _Lines:
         return self.shown[node]
 
     def _body(self, node: Node) -> str:
-        """The signs of set algebra, where they are not those of bags."""
+        """The formula of a node in the signs of set algebra, which differ from those of bags."""
         match node:
             case Scan():
                 return node.table
@@ -178,7 +177,7 @@ def _all(conjuncts: tuple[Expr, ...]) -> str:
 
 def _parts(view: Node, found: Memo[Node, bool]) -> Memo[Node, bool]:
     """The operators of a view in set form below its root, operands first, each once."""
-    for part in Operator(view).operands:
+    for part in ViewOperator(view).operands:
         if part not in found:
             _parts(part, found)
             found[part] = True
@@ -186,7 +185,7 @@ def _parts(view: Node, found: Memo[Node, bool]) -> Memo[Node, bool]:
 
 
 def _bare(text: str) -> str:
-    """Without the brackets around the whole."""
+    """The text without parentheses around the whole of it."""
     depths = list(accumulate((c == "(") - (c == ")") for c in text))
     return text[1:-1] if text[0] == "(" and depths[-1] == 0 and 0 not in depths[:-1] else text
 
@@ -196,18 +195,18 @@ def _label(column: str) -> str:
 
 
 def _only_renames(node: Project) -> bool:
-    """Other names for the same columns that read the same: `a#1` as `a#7`."""
+    """Whether a projection only gives columns other numbers: `a#1` as `a#7`."""
     same = [o.expr.column is not None and _label(o.expr.column) == _label(o.column.name) for o in node.outputs]
     return all(same) and keeps_every_column(node) and len(node.outputs) == len(node.input.columns)
 
 
 def _pads(node: Project) -> bool:
-    """A row of an outer join whose other side is missing."""
+    """Whether a projection pads rows of one side of an outer join with NULLs."""
     values = [o.expr.column or is_null_literal(o.expr) for o in node.outputs]
     return all(values) and keeps_every_column(node)
 
 
 def _common_key(node: Join) -> str:
-    """The columns that a join on equal columns of both sides compares, as the papers write it; empty for other joins."""
+    """The columns of a join on equal columns of both sides, as the papers write it; empty for other joins."""
     sides = [[side.column or side.sql for side in c.sides] if c.sides and c.null_safe else ["", "?"] for c in node.on]
     return ", ".join(_label(a) for a, b in sides) if all(_label(a) == _label(b) for a, b in sides) else ""

@@ -1,4 +1,5 @@
-"""The tables of the papers, a rule a row: for Q with the operands S and T, what a change deletes from Q and inserts into it.
+"""The tables of the papers, one rule for each row: the rows that a change deletes from Q and inserts into it, for Q with the
+operands S and T.
 
 In a body `s.old` is S, `s.new` Sᵐ, `s.kept` S − ∇S, `s.deleted` ∇S and `s.inserted` ΔS; `q(x, y)` is Q's operator on other
 operands, and `|`, `&`, `-` are ∪, ∩ and −. Everything else is as printed. All operands may change at once.
@@ -26,7 +27,7 @@ from nabla.algebra.nodes import (
     UnionAll,
 )
 from nabla.calculus.delta import mark_columns
-from nabla.papers.pair_laws import Operand, Operator, pair_rule
+from nabla.papers.pair_laws import Operand, ViewOperator, pair_rule
 from nabla.papers.sets import EMPTY, RowSet
 
 GLT97 = "Griffin, Libkin, Trickey 1997, figure 2"
@@ -47,17 +48,17 @@ def _join(kind: JoinKind) -> Callable[[Node], bool]:
 
 
 @pair_rule("σₚ(S)", delete="σₚ(∇S)", insert="σₚ(ΔS)", source=GLT97, of=_is(Filter))
-def selection(q: Operator, s: Operand) -> Changes:
+def selection(q: ViewOperator, s: Operand) -> Changes:
     return q(s.deleted), q(s.inserted)
 
 
 @pair_rule("ρ(S)", delete="ρ(∇S)", insert="ρ(ΔS)", source="a projection that keeps every column", of=_is(Project))
-def renaming(q: Operator, s: Operand) -> Changes:
+def renaming(q: ViewOperator, s: Operand) -> Changes:
     return q(s.deleted), q(s.inserted)
 
 
 @pair_rule("Π_A(S)", delete="Π_A(∇S) − Π_A(Sᵐ)", insert="Π_A(ΔS) − Π_A(S)", source=GLT97, of=_set(Project))
-def projection(q: Operator, s: Operand) -> Changes:
+def projection(q: ViewOperator, s: Operand) -> Changes:
     return q(s.deleted) - q(s.new), q(s.inserted) - q(s.old)
 
 
@@ -68,22 +69,22 @@ def projection(q: Operator, s: Operand) -> Changes:
     source=GLT97,
     of=_join("inner"),
 )
-def join(q: Operator, s: Operand, t: Operand) -> Changes:
+def join(q: ViewOperator, s: Operand, t: Operand) -> Changes:
     return q(s.deleted, t.old) | q(s.old, t.deleted), q(s.new, t.inserted) | q(s.inserted, t.new)
 
 
 @pair_rule("S ∪ T", delete="(∇S − Tᵐ) ∪ (∇T − Sᵐ)", insert="(ΔS − T) ∪ (ΔT − S)", source=GLT97, of=_set(UnionAll))
-def union(q: Operator, s: Operand, t: Operand) -> Changes:
+def union(q: ViewOperator, s: Operand, t: Operand) -> Changes:
     return (s.deleted - t.new) | (t.deleted - s.new), (s.inserted - t.old) | (t.inserted - s.old)
 
 
 @pair_rule("S ∩ T", delete="(∇S ∩ T) ∪ (∇T ∩ S)", insert="(ΔS ∩ Tᵐ) ∪ (ΔT ∩ Sᵐ)", source=GLT97, of=_is(IntersectAll))
-def intersection(q: Operator, s: Operand, t: Operand) -> Changes:
+def intersection(q: ViewOperator, s: Operand, t: Operand) -> Changes:
     return (s.deleted & t.old) | (t.deleted & s.old), (s.inserted & t.new) | (t.inserted & s.new)
 
 
 @pair_rule("S − T", delete="(∇S − T) ∪ (ΔT ∩ S)", insert="(ΔS − Tᵐ) ∪ (∇T ∩ (S − ∇S))", source=GLT97, of=_is(ExceptAll))
-def difference(q: Operator, s: Operand, t: Operand) -> Changes:
+def difference(q: ViewOperator, s: Operand, t: Operand) -> Changes:
     return (s.deleted - t.old) | (t.inserted & s.old), (s.inserted - t.new) | (t.deleted & s.kept)
 
 
@@ -94,7 +95,7 @@ def difference(q: Operator, s: Operand, t: Operand) -> Changes:
     source=GK98,
     of=_join("semi"),
 )
-def semijoin(q: Operator, s: Operand, t: Operand) -> Changes:
+def semijoin(q: ViewOperator, s: Operand, t: Operand) -> Changes:
     lost, found = met(q, s.old, t.deleted, t.new), met(q, s.kept, t.inserted, t.old)
     return q(s.deleted, t.old) | lost, q(s.inserted, t.new) | found
 
@@ -106,7 +107,7 @@ def semijoin(q: Operator, s: Operand, t: Operand) -> Changes:
     source=GK98,
     of=_join("anti"),
 )
-def antijoin(q: Operator, s: Operand, t: Operand) -> Changes:
+def antijoin(q: ViewOperator, s: Operand, t: Operand) -> Changes:
     lost, found = met(q, s.kept, t.deleted, t.new), met(q, s.kept, t.inserted, t.old)
     return q(s.deleted, t.old) | found, q(s.inserted, t.new) | lost
 
@@ -118,7 +119,7 @@ def antijoin(q: Operator, s: Operand, t: Operand) -> Changes:
     source=GK98,
     of=_join("left"),
 )
-def left_outer_join(q: Operator, s: Operand, t: Operand) -> Changes:
+def left_outer_join(q: ViewOperator, s: Operand, t: Operand) -> Changes:
     join = _as(q, "inner")
     lost, found = met(q, s.kept, t.deleted, t.new), met(q, s.kept, t.inserted, t.old)
     return (
@@ -134,7 +135,7 @@ def left_outer_join(q: Operator, s: Operand, t: Operand) -> Changes:
     source=GK98,
     of=_join("right"),
 )
-def right_outer_join(q: Operator, s: Operand, t: Operand) -> Changes:
+def right_outer_join(q: ViewOperator, s: Operand, t: Operand) -> Changes:
     join = _as(q, "inner")
     lost, found = met(_mirror(q), t.kept, s.deleted, s.new), met(_mirror(q), t.kept, s.inserted, s.old)
     return (
@@ -150,7 +151,7 @@ def right_outer_join(q: Operator, s: Operand, t: Operand) -> Changes:
     source=GK98,
     of=_join("full"),
 )
-def full_outer_join(q: Operator, s: Operand, t: Operand) -> Changes:
+def full_outer_join(q: ViewOperator, s: Operand, t: Operand) -> Changes:
     left, right = _as(q, "left"), _as(q, "right")
     lost, found = met(q, s.kept, t.deleted, t.new), met(q, s.kept, t.inserted, t.old)
     lost_t, found_t = met(_mirror(q), t.kept, s.deleted, s.new), met(_mirror(q), t.kept, s.inserted, s.old)
@@ -167,18 +168,18 @@ def full_outer_join(q: Operator, s: Operand, t: Operand) -> Changes:
     source="Quass 1996 (thesis, table 4.3), Δʷ = γ_A,f(Sᵐ ⋉_A (ΔS ∪ ∇S)), ∇ʷ = γ_A,f(S ⋉_A (ΔS ∪ ∇S))",
     of=_is(Aggregate),
 )
-def aggregation(q: Operator, s: Operand) -> Changes:
+def aggregation(q: ViewOperator, s: Operand) -> Changes:
     assert isinstance(q.node, Aggregate)
     touched = s.inserted | s.deleted
     after, before = (q(state.semijoin(touched, q.node.keys)) for state in (s.new, s.old))
     return before - after, after - before
 
 
-def met(q: Operator, s: RowSet, d: RowSet, x: RowSet) -> RowSet:
+def met(q: ViewOperator, s: RowSet, d: RowSet, x: RowSet) -> RowSet:
     """S ⋉ fr(D, X): the rows of S that join a row of D which has no friend, that is no row with its join key, in X.
 
-    The paper has equalities only. Where the condition is more than that, friends are those that join the same row of S:
-    (S ⋉ D) ▷ X, which is the paper's equation R1 and means the same where both are defined."""
+    The paper has equalities only. For other conditions the friends are the rows that join the same row of S: (S ⋉ D) ▷ X. This
+    is the paper's equation R1, which gives the same result for equalities."""
     assert isinstance(q.node, Join)
     if s.plan is None or d.plan is None or x.plan is None:
         return EMPTY
@@ -196,7 +197,7 @@ def friendless(d: Node, x: Node, key: tuple[Expr, ...]) -> Node:
 
 
 def _join_key(q: Join) -> tuple[Expr, ...] | None:
-    """T's side of the equalities that make up a join condition; None if it is anything else."""
+    """T's side of the equalities of a join condition; None if the condition has other conjuncts."""
     key = []
     for conjunct in q.on:
         found = equality_of(q, conjunct)
@@ -206,7 +207,7 @@ def _join_key(q: Join) -> tuple[Expr, ...] | None:
     return tuple(key) or None
 
 
-def pad(q: Operator, rows: RowSet) -> RowSet:
+def pad(q: ViewOperator, rows: RowSet) -> RowSet:
     """× null: the rows of one side of an outer join, with NULLs for the columns of the other."""
     if rows.plan is None:
         return EMPTY
@@ -215,11 +216,11 @@ def pad(q: Operator, rows: RowSet) -> RowSet:
     return RowSet(Project(rows.plan, tuple(Named(c, c.ref if c.name in present else nulls[c.name]) for c in columns)))
 
 
-def _as(q: Operator, kind: JoinKind) -> Operator:
+def _as(q: ViewOperator, kind: JoinKind) -> ViewOperator:
     assert isinstance(q.node, Join)
-    return Operator(replace(q.node, kind=kind))
+    return ViewOperator(replace(q.node, kind=kind))
 
 
-def _mirror(q: Operator) -> Operator:
+def _mirror(q: ViewOperator) -> ViewOperator:
     assert isinstance(q.node, Join)
-    return Operator(Join(q.node.right, q.node.left, q.node.on, q.node.kind))
+    return ViewOperator(Join(q.node.right, q.node.left, q.node.on, q.node.kind))

@@ -1,12 +1,12 @@
-"""The papers' own form: what a change deletes from a set, ∇Q, and what it inserts into it, ΔQ.
+"""The papers' own form of a change: ∇Q, the rows that it deletes from a set, and ΔQ, the rows that it inserts.
 
 `Pairs(changed).of(q)` derives the pair of expressions for a view in set form (see set_form.py), by one rule an operator.
 A rule is a row of the papers' tables with its transcription below it. The pairs are *minimal*, ∇Q ⊆ Q and ΔQ ∩ Q = ∅,
-if those of the tables are. Nothing is computed: both are plans, which share what they have in common. As a graph a pair
+if those of the tables are. Nothing is computed: both are plans, which share their common parts. As a graph a pair
 is linear in the size of the view; written out it would be exponential (thesis 4.3.1).
 
-Nabla's engine carries signed bags instead (rules.py): views have duplicates. The pairs are what the papers prove things
-about, what `explain` can show in their notation, and a second derivation to test the first one against.
+Nabla's engine uses signed bags instead (rules.py), because views have duplicates. The papers prove their theorems about
+pairs, `explain` can show them in the papers' notation, and tests compare them with the engine's derivation.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from nabla.algebra.memo import Memo
 from nabla.algebra.nodes import At, Node, Scan
 from nabla.papers import pair_rules as pair_rules  # registers the rules
-from nabla.papers.pair_laws import BaseRelation, Operand, Operator, pair_rule_of
+from nabla.papers.pair_laws import BaseRelation, Operand, ViewOperator, pair_rule_of
 from nabla.papers.sets import RowSet
 
 
@@ -47,7 +47,7 @@ class Pairs:
         return self._operands.once(q, lambda q: self.base(q) if isinstance(q, Scan) else self._derive(q))
 
     def base(self, scan: Scan) -> Operand:
-        """A table. Its ∇R and ΔR are tables of their own."""
+        """The operand of a table; its ∇R and ΔR are tables of their own."""
         table = RowSet(replace(scan, at=self.at))
         if scan.table not in self.changed:
             return Operand(table)
@@ -57,7 +57,7 @@ class Pairs:
         return BaseRelation((table - inserted) | deleted, deleted, inserted, now=table)
 
     def _derive(self, q: Node) -> Operand:
-        operator = Operator(q)
+        operator = ViewOperator(q)
         operands = [self.operand(part) for part in operator.operands]
         old = operator(*(operand.old for operand in operands)) if operands else RowSet(q)
         if not any(operand.deleted.plan or operand.inserted.plan for operand in operands):
@@ -67,6 +67,6 @@ class Pairs:
 
 
 def minimal(pair: Pair, q: Node) -> Pair:
-    """∇₂ = (Q ∩ ∇₁) − Δ₁, Δ₂ = Δ₁ − Q: any solution made minimal, q being Q before the change (GLT97, proposition 2)."""
+    """Make a solution minimal: ∇₂ = (Q ∩ ∇₁) − Δ₁, Δ₂ = Δ₁ − Q, where q is Q before the change (GLT97, proposition 2)."""
     before, deleted, inserted = RowSet(q), RowSet(pair.delete), RowSet(pair.insert)
     return Pair(((before & deleted) - inserted).plan, (inserted - before).plan)

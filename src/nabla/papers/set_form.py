@@ -1,9 +1,9 @@
-"""A view read as a set: the set of its rows, as an expression of set algebra.
+"""The set form of a view: the set of its rows, as an expression of set algebra.
 
 Views are bags, the papers' relations are sets. For most operators the set of rows of a result follows from the sets of
-rows of the operands: then a view over tables without duplicates (tables with a key) can be read as set algebra, and what
-the papers say holds of the set of its rows. Where duplicates decide what the result is (EXCEPT ALL, windows …) there is
-no such reading, and `set_form` says so.
+rows of the operands. Then a view over tables without duplicates (tables with a key) can be read as set algebra, and the
+theorems of the papers hold for the set of its rows. If duplicates decide the result (EXCEPT ALL, windows …), there is no
+set form, and `set_form` says so.
 """
 
 from __future__ import annotations
@@ -36,27 +36,29 @@ Tables = Mapping[str, tuple[Column, ...]]
 
 
 class NotSetAlgebra(LookupError):
-    """A view that cannot be read as set algebra; the text says which operator is in the way."""
+    """A view cannot be read as set algebra; the message names the operator that prevents it."""
 
 
 def set_form(view: Node, tables: Tables | None = None) -> Node:
-    """The set of the view's rows. `tables` gives all columns of tables: a scan that leaves some out is a projection; a
-    table that is not named there is taken to be read whole."""
+    """The set of the view's rows. `tables` has all columns of tables, because a scan that leaves some out is a projection. A
+    table that is missing there is assumed to be scanned whole."""
     if found := obstacles(view):
         raise NotSetAlgebra(str(found[0]))
-    return _Reader(tables or {}).read(view)
+    return _SetReader(tables or {}).read(view)
 
 
 def duplicate_free(view: Node, tables: Tables | None = None) -> bool:
     """Whether a view over tables without duplicates has none itself."""
-    return _Reader(tables or {}).duplicate_free(view)
+    return _SetReader(tables or {}).duplicate_free(view)
 
 
-class _Reader:
+class _SetReader:
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
-        self.results: Memo[Node, Node] = Memo()  # an outer join that is written out reads its operands more than once
-        self.carried = 0  # numbers the columns that are carried along, since a relation may stand beside itself
+        self.results: Memo[Node, Node] = (
+            Memo()
+        )  # an outer join that is written as a union reads its operands more than once
+        self.carried = 0  # a number for carried columns, which must differ if a relation is joined with itself
         self.readings: dict[type[Node], Callable[..., Node]] = {
             Scan: lambda q: project(self.whole(q), tuple(c.name for c in q.output)),
             Constant: Distinct,
@@ -78,14 +80,14 @@ class _Reader:
     def same(self, q: Node) -> Node:
         return q.with_inputs(*(self.read(part) for part in q.inputs))
 
-    def left_out(self, scan: Scan) -> tuple[Column, ...]:
+    def omitted_columns(self, scan: Scan) -> tuple[Column, ...]:
         return tuple(c for c in self.tables.get(scan.table, ()) if c.name not in scan.fields)
 
     def whole(self, scan: Scan) -> Scan:
         """The scan with the columns that it leaves out."""
-        others = self.left_out(scan)
+        others = self.omitted_columns(scan)
         mark = scan.output[0].name if scan.output else scan.table
-        columns = tuple(c.renamed(unique_name(c.name, mark)) for c in others)
+        columns = tuple(c.rename(unique_name(c.name, mark)) for c in others)
         return Scan(scan.table, scan.at, scan.output + columns, scan.fields + tuple(c.name for c in others))
 
     def join(self, q: Join) -> Node:
@@ -94,12 +96,12 @@ class _Reader:
         return self.same(q)
 
     def union(self, q: UnionAll) -> Node:
-        """Two operands at a time, under the columns of the union."""
+        """The union of two operands after the other, under the columns of the union."""
         members = [self.read(member) for member in q.members]
         return reduce(union, members[1:], under(members[0], q.output))
 
     def aggregate(self, q: Aggregate) -> Node:
-        """Functions that count duplicates see a set whose rows stand for the copies of the bag's rows."""
+        """An aggregate of sets. Functions that count duplicates get a set with a row for every copy of a row of the bag."""
         if not q.calls:
             return project(self.read(q.input), q.keys)
         blind = all(call.distinct or call.function in ("min", "max") for call in q.calls)
@@ -111,8 +113,8 @@ class _Reader:
         return self.same(q)
 
     def tell_apart(self, q: Node) -> Node:
-        """A set with the columns of q and others, which has a row for every copy of a row of q: the columns that a scan
-        or a projection leaves out are carried along, and tell the copies apart."""
+        """A set with a row for every copy of a row of q. It has the columns of q, and also those that a scan or a projection
+        leaves out, which tell the copies apart."""
         match q:
             case Scan():
                 return self.whole(q)
@@ -134,14 +136,14 @@ class _Reader:
         return self.read(q)
 
     def fresh(self, column: Column, place: int) -> Column:
-        return column.renamed(part_name(unique_name(column.label, f"carried{self.carried}"), str(place)))
+        return column.rename(part_name(unique_name(column.label, f"carried{self.carried}"), str(place)))
 
     def duplicate_free(self, q: Node) -> bool:
         match q:
             case Distinct() | Aggregate():
                 return True
             case Scan():
-                return not self.left_out(q)
+                return not self.omitted_columns(q)
             case Constant():
                 return len(q.rows) < 2
             case Filter():
@@ -159,9 +161,9 @@ class _Reader:
 
 
 def tells_padding(q: Join) -> bool:
-    """Whether a row that an outer join pads with NULLs cannot be a joined row too, nor, in a full outer join, one that is
-    padded on the other side. The papers take it for granted; on a row that is nothing but NULLs it fails, and then the
-    join has to be written out as the union that defines it (GK98 D3 to D5)."""
+    """Whether a row that an outer join pads with NULLs can be neither a joined row nor, in a full outer join, a row padded on
+    the other side. The papers assume this, but a row of only NULLs violates it. Then the join has to be written as the
+    union that defines it (GK98 D3 to D5)."""
     padded = {"left": (q.right,), "right": (q.left,), "full": (q.left, q.right)}[q.kind]
     never_all_null = [any(not c.nullable for c in side.columns) for side in padded]
     apart = [sure or _rejects_nulls(q, side) for sure, side in zip(never_all_null, padded, strict=True)]
@@ -169,6 +171,6 @@ def tells_padding(q: Join) -> bool:
 
 
 def _rejects_nulls(q: Join, side: Node) -> bool:
-    """Whether a row of NULLs on this side never joins, for some conjunct equates one of its columns with `=`."""
+    """Whether a row of NULLs on this side never joins, because a conjunct equates one of its columns with `=`."""
     equated = (expr.column for c in q.on if c.sides and not c.null_safe for expr in c.sides)
     return any(name in side.names for name in equated if name)

@@ -17,8 +17,8 @@ from nabla.calculus.delta import mark_columns, same_keys
 
 @dataclass(frozen=True, eq=False)
 class RowSet:
-    """A set of rows as a plan, with the operators of the papers: `|` is ∪, `&` is ∩, `-` is −. No plan is the empty set,
-    and what is empty gives no term."""
+    """A set of rows as a plan, with the operators of the papers: `|` is ∪, `&` is ∩, `-` is −. The empty set has no plan, and
+    gives no term."""
 
     plan: Node | None
 
@@ -71,7 +71,7 @@ def project(node: Node, names: tuple[str, ...]) -> Node:
 
 
 def projection(node: Project) -> Node:
-    """Π: a projection that keeps every column makes no two rows equal, so that nothing is to be done for it."""
+    """Π. A projection that keeps every column makes no two rows equal, so that it needs no Distinct."""
     return node if keeps_every_column(node) else Distinct(node)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from nabla.algebra.notation.words import listed
+from nabla.algebra.notation.words import list_in_words
 from nabla.calculus.stages import Staged
 from nabla.planner.delta_steps import maintenance_steps, rebuild_steps
 from nabla.planner.estimates import full_cost, incremental_cost
@@ -35,17 +35,17 @@ Derive = Callable[[Staged, frozenset[str], Mapping[str, int]], tuple[Step, ...]]
 
 
 def choose(facts: ViewFacts, staged: Staged, mode: Mode, derive: Derive = maintenance_steps) -> Plan:
-    """Maintain or recompute a view of which a source or the clock has moved."""
+    """The plan for a view after a source or the clock has moved: to maintain it or to recompute it."""
     moved = [s.name for s in facts.sources if s.moved]
     if facts.must_rebuild:
         return _full(facts, staged, facts.must_rebuild)
     if mode == "full":
         return _full(facts, staged, "asked for")
     if not facts.changed:
-        return Plan(facts.name, "incremental", f"{listed(moved)} moved on without a change of rows", ())
+        return Plan(facts.name, "incremental", f"{list_in_words(moved)} moved on without a change of rows", ())
     if facts.obstacles:
         return _full(facts, staged, str(facts.obstacles[0]))
-    staged = _by_key_or_not(facts, staged)
+    staged = _drop_key_if_large(facts, staged)
     steps = derive(staged, facts.changed, facts.source_rows)
     ours, theirs = incremental_cost(facts, staged, steps), full_cost(facts, staged)
     if mode == "auto" and theirs.seconds * _margin(ours, theirs) < ours.seconds:
@@ -73,18 +73,18 @@ def _why(ours: Estimate, theirs: Estimate, mode: Mode) -> str:
     return "not tried yet" if ours.untried else "about as cheap"
 
 
-def _by_key_or_not(facts: ViewFacts, staged: Staged) -> Staged:
-    """A view whose rows could be replaced by key is maintained like any other where these are too many for the driver."""
+def _drop_key_if_large(facts: ViewFacts, staged: Staged) -> Staged:
+    """The view without its key if too many rows would be replaced for the driver; it is then maintained by rules."""
     size = sum(s.changed_bytes for s in facts.sources)
     large = facts.changed_rows > LARGE_REPLACEMENT or size > LARGE_REPLACEMENT_BYTES
     return replace(staged, key=()) if large else staged
 
 
 def costs(facts: ViewFacts, staged: Staged) -> dict[str, Estimate]:
-    """The cost of each way to refresh a view; of maintaining it only if something changed and there is a rule for it."""
+    """The costs of recomputing a view, and of maintaining it if something changed and rules apply."""
     found = {}
     if facts.changed and not facts.obstacles and not facts.must_rebuild:
-        steps = maintenance_steps(_by_key_or_not(facts, staged), facts.changed, facts.source_rows)
+        steps = maintenance_steps(_drop_key_if_large(facts, staged), facts.changed, facts.source_rows)
         found["incremental"] = incremental_cost(facts, staged, steps)
     return found | {"full": full_cost(facts, staged)}
 

@@ -1,4 +1,4 @@
-"""The steps that bring a view up to date, from its stages and the names of what changed."""
+"""The steps that bring a view up to date, from its stages and the names of the relations that changed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from nabla.algebra.build import all_of
 from nabla.algebra.expressions import Expr
 from nabla.algebra.nodes import Filter, Node, Project, Scan
 from nabla.algebra.traverse import relations
-from nabla.calculus import rules as rules  # registers the laws
 from nabla.calculus.by_key import restrict_to_touched, touched_keys
 from nabla.calculus.delta import Derivation
 from nabla.calculus.stages import Levels, Stage, Staged
@@ -23,7 +22,7 @@ MOST_REMEMBERED = 64
 def maintenance_steps(staged: Staged, changed: frozenset[str], rows: TableSizes = NOTHING_KNOWN) -> tuple[Step, ...]:
     """Steps that compute the change of the view and of every stage's state from the changes of the tables `changed`.
 
-    `rows` are the sizes of tables: they decide in which order they are joined, not what comes out.
+    `rows` are the sizes of tables. They decide the order of joins, not the result.
     """
     if staged.keyed:
         if not relations(staged.root) & changed:
@@ -34,18 +33,18 @@ def maintenance_steps(staged: Staged, changed: frozenset[str], rows: TableSizes 
     moved = set(changed)
     for stage in staged.stages:
         if stage.reads & moved:
-            finish = _finish(staged, stage) if stage is staged.merged else None
+            finish = _finish(staged, stage) if stage is staged.merged_stage else None
             steps += _stage_steps(stage, staged, frozenset(moved), rows, finish)
             moved.add(stage.table)
-    if staged.merged is None and relations(staged.root) & moved:
+    if staged.merged_stage is None and relations(staged.root) & moved:
         change = _derive(staged, staged.root, frozenset(moved), rows)
         steps.append(Produce(_after_derivation(change, rows)))
     return tuple(steps)
 
 
 class StepMemory:
-    """The maintenance of one view, derived once for each set of changed tables. Refreshes then run the same queries again,
-    as long as the sizes of the tables stay of the same order."""
+    """Remembers the maintenance steps of one view for each set of changed tables, so that refreshes run the same queries
+    again as long as the sizes of the tables keep their order of magnitude."""
 
     def __init__(self) -> None:
         self._steps: dict[tuple[object, ...], tuple[Step, ...]] = {}
@@ -62,7 +61,7 @@ class StepMemory:
 
 def rebuild_steps(staged: Staged) -> tuple[Step, ...]:
     """Steps that compute every state and the view whole."""
-    everything = staged.building()
+    everything = staged.derivation_of_build()
     builds: list[Step] = [_build(stage, everything) for stage in staged.stages]
     return (*builds, Recompute(everything.new(staged.root)))
 
@@ -75,7 +74,7 @@ def _build(stage: Stage, everything: Derivation) -> Step:
 
 
 def _levels(stage: Levels, staged: Staged, moved: frozenset[str], rows: TableSizes, finish: Finish | None) -> Iterate:
-    """The change of a level, by what of it and of the tables changed."""
+    """The step for a recursion, with a query for each case: the level before changed, the tables of the step, or both."""
     start, step = stage.recursion.start, stage.recursion.step
     level = frozenset((stage.recursion.table,))
 
@@ -98,7 +97,7 @@ def _stage_steps(
         return [_levels(stage, staged, moved, rows, finish)]
     derivation = staged.derivation(moved)
     ordered = _with_source(stage, _before_derivation(stage.source, moved, rows))
-    touched = ordered.touched(derivation)
+    touched = ordered.find_touched(derivation)
     steps: list[Step] = [Touch(stage, _after_derivation(touched, rows))] if touched is not None else []
     query = _after_derivation(ordered.settle(derivation, deleted_extremes=False), rows)
     if_lost = _after_derivation(ordered.settle(derivation), rows) if stage.deletions() else None

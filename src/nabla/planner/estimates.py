@@ -15,11 +15,11 @@ from nabla.planner.steps import Estimate, Step
 QUERY_SECONDS = 0.25
 """The seconds that a small Spark query takes before it reads anything."""
 READ_ROWS_PER_SECOND = 8_000_000.0
-"""How fast a table is read when the change is looked up in it."""
+"""The speed of reading a table in which the change is looked up."""
 WORK_ROWS_PER_SECOND = 1_500_000.0
-"""How fast rows are joined, grouped and written when everything is computed."""
+"""The speed of joining, grouping and writing rows when the view is recomputed."""
 CHANGE_ROWS_PER_SECOND = 100_000.0
-"""How fast rows of the change are propagated and applied."""
+"""The speed of propagating and applying rows of the change."""
 FASTEST = 0.05
 """No refresh is expected to take less."""
 LEARNT_FROM = 3
@@ -41,19 +41,19 @@ def incremental_cost(facts: ViewFacts, staged: Staged, steps: tuple[Step, ...]) 
     if not past:
         modelled = queries * QUERY_SECONDS + read / READ_ROWS_PER_SECOND + facts.changed_rows / CHANGE_ROWS_PER_SECOND
         return Estimate(modelled * _speed(facts, staged), because, untried=True)
-    seconds, alike = _as_measured(past, facts.changed_rows)
-    doubtful = _doubtful(facts, _alike(past, facts.changed_rows))
+    seconds, alike = _interpolate(past, facts.changed_rows)
+    doubtful = _is_doubtful(facts, _of_like_size(past, facts.changed_rows))
     return Estimate(max(seconds, FASTEST), f"as measured, {because}", alike, untried=not alike, doubtful=doubtful)
 
 
-def _as_measured(past: Sequence[Measured], changed: int) -> tuple[float, bool]:
-    """The seconds that this view's refreshes took, moved to the size of this change, and whether there was one of this size.
+def _interpolate(past: Sequence[Measured], changed: int) -> tuple[float, bool]:
+    """The seconds for a change of this size, from earlier refreshes of this view, and whether one was of like size.
 
-    Of these the fastest of the last ones counts: whatever disturbs a measurement makes it slower. Otherwise it is the line
-    between the next smaller and the next larger change. Beyond all of them costs grow as they did up to there, or by the
-    model's slope if there was but one.
+    Of refreshes after a change of like size, the fastest of the last ones counts, because disturbances only make a refresh
+    slower. Otherwise the time is interpolated between the next smaller and the next larger change. Beyond the largest change
+    the time grows as it did up to there, or by the slope of the model if only one refresh was measured.
     """
-    alike = _alike(past, changed)
+    alike = _of_like_size(past, changed)
     if alike:
         return min(_move_to(p, changed) for p in alike), True
     smaller = max((p for p in past if p.changed_rows < changed), key=lambda p: p.changed_rows, default=None)
@@ -62,16 +62,16 @@ def _as_measured(past: Sequence[Measured], changed: int) -> tuple[float, bool]:
         share = (changed - smaller.changed_rows) / (larger.changed_rows - smaller.changed_rows)
         return smaller.seconds + share * (larger.seconds - smaller.seconds), False
     if smaller:
-        return _grown(past, smaller.changed_rows, changed), False
+        return _extrapolate(past, smaller.changed_rows, changed), False
     assert larger is not None
     return _move_to(larger, changed), False
 
 
-def _alike(past: Sequence[Measured], changed: int) -> list[Measured]:
+def _of_like_size(past: Sequence[Measured], changed: int) -> list[Measured]:
     return [p for p in past if p.changed_rows / ALIKE <= changed <= p.changed_rows * ALIKE][-LEARNT_FROM:]
 
 
-def _doubtful(facts: ViewFacts, alike: Sequence[Measured]) -> bool:
+def _is_doubtful(facts: ViewFacts, alike: Sequence[Measured]) -> bool:
     if len(alike) != 1:
         return False
     since = [p.mode for p in facts.past[facts.past.index(alike[0]) :]]
@@ -82,9 +82,9 @@ def _move_to(p: Measured, changed: int) -> float:
     return p.seconds + (changed - p.changed_rows) / CHANGE_ROWS_PER_SECOND
 
 
-def _grown(past: Sequence[Measured], largest: int, changed: int) -> float:
-    """Seconds for a change beyond the largest that was measured: a power of its size, at most the first."""
-    last = min(_alike(past, largest), key=lambda p: p.seconds)
+def _extrapolate(past: Sequence[Measured], largest: int, changed: int) -> float:
+    """The seconds for a change beyond the largest that was measured: they grow by a power of its size, at most linearly."""
+    last = min(_of_like_size(past, largest), key=lambda p: p.seconds)
     below = [p for p in past if p.changed_rows * ALIKE < last.changed_rows]
     if not below:
         return _move_to(last, changed)
@@ -95,20 +95,21 @@ def _grown(past: Sequence[Measured], largest: int, changed: int) -> float:
 
 
 def full_cost(facts: ViewFacts, staged: Staged) -> Estimate:
-    built = _as_built(facts, facts.measured("full"))
+    built = _fastest_build(facts, facts.measured("full"))
     if built is not None:
         return Estimate(max(built, FASTEST), f"as measured, {facts.all_rows} source rows", measured=True)
     modelled = _model(facts, staged)
     because = f"{_queries(staged)} queries, {facts.all_rows} source rows"
-    cold = _as_built(facts, [p for p in facts.past if p.mode == "full"])
-    # The first of a process is slower than those that follow. Where maintaining is modelled too, the models are compared.
+    cold = _fastest_build(facts, [p for p in facts.past if p.mode == "full"])
+    # The first refresh of a process is slower than later ones, so its time is an upper bound. It is not used if maintaining is
+    # only modelled, too: then the two models are compared.
     if facts.measured("incremental") and cold is not None and cold < modelled:
         return Estimate(max(cold, FASTEST), f"less than the first took, {because}")
     return Estimate(modelled, because)
 
 
 def _model(facts: ViewFacts, staged: Staged) -> float:
-    """Seconds of a full refresh that was never measured."""
+    """The modelled seconds of a full refresh, for a view without a measured one."""
     return _queries(staged) * QUERY_SECONDS + (facts.all_rows + facts.rows) / WORK_ROWS_PER_SECOND
 
 
@@ -117,13 +118,13 @@ def _queries(staged: Staged) -> int:
 
 
 def _speed(facts: ViewFacts, staged: Staged) -> float:
-    """The measured time of recomputing divided by the modelled one. The model of maintaining is taken to be off by the same
-    factor, for this view on this machine."""
-    built = _as_built(facts, facts.measured("full"))
+    """The measured time of recomputing divided by the modelled one. For this view on this machine, the model of maintaining
+    is assumed to be wrong by the same factor."""
+    built = _fastest_build(facts, facts.measured("full"))
     return 1.0 if built is None else max(built, FASTEST) / _model(facts, staged)
 
 
-def _as_built(facts: ViewFacts, past: Sequence[Measured]) -> float | None:
-    """The time of the fastest of the last full refreshes, moved to as many rows as there are now."""
+def _fastest_build(facts: ViewFacts, past: Sequence[Measured]) -> float | None:
+    """The time of the fastest of the last full refreshes, scaled to the present number of rows."""
     taken = [p.seconds * max(1.0, facts.all_rows) / max(1.0, p.source_rows) for p in past[-LEARNT_FROM:]]
     return min(taken, default=None)

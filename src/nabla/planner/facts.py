@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nabla.algebra.clock import CLOCK
-from nabla.algebra.notation.words import listed
+from nabla.algebra.notation.words import list_in_words
 from nabla.calculus.obstacles import Obstacle
 
 
@@ -23,7 +23,7 @@ class SourceFacts:
 
     @property
     def changed_bytes(self) -> float:
-        """The bytes that the changed rows may take: as many for each as for other rows."""
+        """An estimate of the bytes of the changed rows: each takes as many as an average row."""
         return self.bytes * self.changed_rows / max(1, self.rows)
 
     @property
@@ -33,7 +33,7 @@ class SourceFacts:
 
 @dataclass(frozen=True)
 class Measured:
-    """A past refresh of this view; `cold` if it was the first of its kind in its process, when Spark is slow."""
+    """A past refresh of this view. It is `cold` if it was the first of its kind in its process, when Spark is slow."""
 
     mode: str
     seconds: float
@@ -46,20 +46,23 @@ class Measured:
 
 @dataclass(frozen=True)
 class ViewFacts:
+    """A view before a refresh: its size, its sources, its past refreshes, and reasons to recompute it."""
+
     name: str
     rows: int
     sources: tuple[SourceFacts, ...]
     past: tuple[Measured, ...] = ()
-    """In the order in which they were made."""
+    """Past refreshes, oldest first."""
     obstacles: tuple[Obstacle, ...] = ()
     must_rebuild: str = ""
     cold: bool = False
-    """Whether this process has not computed the view yet, in whatever mode."""
+    """Whether this process has not computed the view yet, in any mode."""
     clock_moved: bool = False
 
     def measured(self, mode: str) -> list[Measured]:
-        """Past refreshes to learn from: like is compared with like. A process that goes on refreshing the view pays for the
-        first refresh of a kind once, and for all later ones what they cost when warm; so these decide."""
+        """The past refreshes that estimates learn from: those of the same mode and sources, and cold ones only if the next
+        refresh is cold. A process pays for a cold refresh once and for many warm ones, so warm ones must not be estimated
+        from cold ones."""
         found = [p for p in self.past if p.mode == mode and p.cold == self.cold]
         return found if mode == "full" else [p for p in found if p.changed and p.changed == self.changed_sources]
 
@@ -84,10 +87,10 @@ class ViewFacts:
     def changes(self) -> str:
         """The changes, in words."""
         rows = self.changed_sources
-        said = [f"{self.changed_rows} changed rows in {listed(rows)}"] if rows else []
+        said = [f"{self.changed_rows} changed rows in {', '.join(rows)}"] if rows else []
         gone = [s.name for s in self.sources if s.past_is_gone]
         said += (
-            [f"the old state of {listed(gone)} was vacuumed and is taken as the new one less its change"]
+            [f"the old state of {list_in_words(gone)} was vacuumed and is taken as the new one less its change"]
             if gone
             else []
         )

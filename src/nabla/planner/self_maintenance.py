@@ -2,8 +2,12 @@
 
 A view is self-maintainable if no step of its maintenance reads a source, before or after, but only what changed in it.
 Most joins are not. What they read of each source is then stored as an auxiliary view: the columns and rows that the view
-uses, of these where a filtered partner of a join allows it those that have a partner, and the whole source as the last
-resort. The view over its auxiliary views is the same view.
+uses, and the whole source as the last resort. The view over its auxiliary views is the same view, and each auxiliary view
+needs no more than the change of its own source.
+
+That is why the rows of R in R ⋈ σ(S) are not reduced to those that have a partner, R ⋉ σ(S): a row that S gains, or one
+that an update lets pass σ, finds its partners among the rows of R that had none. An enforced foreign key from R to S excludes
+the first, but not the second.
 """
 
 from __future__ import annotations
@@ -14,16 +18,16 @@ from typing import Literal
 
 from nabla.algebra.clock import reads_clock
 from nabla.algebra.expressions import Column
-from nabla.algebra.nodes import At, Filter, Join, Node, Project, Recursion, Scan
+from nabla.algebra.nodes import At, Filter, Node, Project, Recursion, Scan
 from nabla.algebra.notation.tree import tree
 from nabla.calculus.stages import Staged
 from nabla.planner.delta_steps import maintenance_steps
 from nabla.planner.steps import Step
 
-Kind = Literal["projection", "semijoin", "whole"]
-ORDER: tuple[Kind, ...] = ("projection", "semijoin", "whole")
+Kind = Literal["projection", "whole"]
+ORDER: tuple[Kind, ...] = ("projection", "whole")
 """Smallest first, as a rule."""
-WORDS = {"projection": "projection of", "semijoin": "semijoin-reduced", "whole": "all of"}
+WORDS = {"projection": "projection of", "whole": "all of"}
 
 
 @dataclass(frozen=True)
@@ -123,7 +127,7 @@ def detach(
 ) -> tuple[Node, tuple[Auxiliary, ...]]:
     """The view over auxiliary views, and these."""
     work = _Detaching(view, columns, given | {n.table for n in plan.walk() if isinstance(n, Recursion)})
-    root = work.replace_sources(plan, ())
+    root = work.replace_sources(plan)
     return root, tuple(sorted(work.made, key=lambda a: ORDER.index(a.kind)))
 
 
@@ -134,26 +138,19 @@ class _Detaching:
         self.given = given
         self.made: list[Auxiliary] = []
 
-    def replace_sources(self, node: Node, partner: tuple[Join, ...]) -> Node:
-        """`partner` is the join that reduces this operand, if one does."""
+    def replace_sources(self, node: Node) -> Node:
         scan = _chain(node)
         if scan is not None:
-            return node if scan.table in self.given else self._auxiliary(node, scan, partner)
-        if isinstance(node, Join):
-            left = self.replace_sources(node.left, _reduce(node.left, node.right, node, ("inner", "semi")))
-            right = self.replace_sources(
-                node.right, _reduce(node.right, node.left, node, ("inner", "semi", "left", "anti"))
-            )
-            return node.with_inputs(left, right)
-        return node.with_inputs(*(self.replace_sources(part, ()) for part in node.inputs)) if node.inputs else node
+            return node if scan.table in self.given else self._auxiliary(node, scan)
+        return node.with_inputs(*map(self.replace_sources, node.inputs)) if node.inputs else node
 
-    def _auxiliary(self, node: Node, scan: Scan, partner: tuple[Join, ...]) -> Scan:
+    def _auxiliary(self, node: Node, scan: Scan) -> Scan:
         whole = isinstance(node, Scan) and len(node.fields) == self.columns[scan.table]
-        kind: Kind = "semijoin" if partner else "whole" if whole else "projection"
+        kind: Kind = "whole" if whole else "projection"
         number = sum(a.table == scan.table for a in self.made)
         name = f"{self.view}_{scan.table}{number or ''}"
         outputs = _labels(node.columns)
-        self.made.append(Auxiliary(name, kind, scan.table, partner[0] if partner else node, outputs))
+        self.made.append(Auxiliary(name, kind, scan.table, node, outputs))
         return Scan(name, At.NEW, node.columns, outputs)
 
 
@@ -165,14 +162,6 @@ def _chain(node: Node) -> Scan | None:
             return None
         node = node.input
     return node if isinstance(node, Scan) else None
-
-
-def _reduce(operand: Node, other: Node, join: Join, kinds: tuple[str, ...]) -> tuple[Join, ...]:
-    """The rows of an operand that have a partner in the other one, where that drops rows and the join never shows them."""
-    filtered = any(isinstance(node, Filter) for node in other.walk())
-    if join.kind not in kinds or not join.on or not filtered or _chain(other) is None:
-        return ()
-    return (Join(operand, other, join.on, "semi"),)
 
 
 def _labels(columns: tuple[Column, ...]) -> tuple[str, ...]:

@@ -4,40 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from nabla.algebra.expressions import Expr
 from nabla.algebra.nodes import Node, Scan
 from nabla.algebra.traverse import relations
 from nabla.calculus.stages import Levels, Stage
+from nabla.errors import NablaError
 
 Mode = Literal["auto", "incremental", "strict", "full"]
+MODES: tuple[Mode, ...] = get_args(Mode)
 Outcome = Literal["skip", "incremental", "full"]
 Size = Literal["tiny", "small", "large"]
-"""How Spark is set up: tiny tables and changes, a small change in larger tables, a large change."""
+"""The size for which Spark is configured: tiny tables and changes, a small change in larger tables, a large change."""
 
 
-class _Computing:
-    """A part of a refresh, which runs queries. The relations that it reads follow from them."""
+class _QueryStep:
+    """A step of a refresh that runs queries. The relations that it reads are those that its queries scan."""
 
     @property
     def queries(self) -> tuple[Node, ...]:
-        """The queries that it runs as a rule."""
+        """The queries that the step runs in the usual case."""
         raise NotImplementedError
 
     @property
     def all_queries(self) -> tuple[Node, ...]:
-        """All queries that it may run."""
+        """All queries that the step may run."""
         return self.queries
 
     def scans(self, *, as_a_rule: bool = False) -> Iterator[Scan]:
-        """The scans of all its queries, or of those that it runs as a rule."""
+        """The scans of all queries, or of those of the usual case."""
         queries = self.queries if as_a_rule else self.all_queries
-        return (node for query in queries for node in query.walk() if isinstance(node, Scan))
+        return (scan for query in queries for scan in query.scans)
+
+
+def check_mode(mode: str) -> None:
+    """Refuse a mode that there is not."""
+    if mode not in MODES:
+        raise NablaError(
+            "NABLA_MODE", f"there is no mode {mode!r}", place="mode=", remedy=f"Use one of {', '.join(MODES)}."
+        )
 
 
 @dataclass(frozen=True)
-class Touch(_Computing):
+class Touch(_QueryStep):
     """Find the groups of a stage that the change touches."""
 
     stage: Stage
@@ -50,8 +60,8 @@ class Touch(_Computing):
 
 @dataclass(frozen=True)
 class Finish:
-    """How the change of a view follows from the change of its last stage's state, row by row: the values, and which rows
-    are kept."""
+    """The projection and filter that make the change of a view from the change of its last stage's state, row by row. Rows
+    for which `keep` is not true are dropped."""
 
     stage: Stage
     values: tuple[Expr, ...]
@@ -59,10 +69,10 @@ class Finish:
 
 
 @dataclass(frozen=True)
-class Settle(_Computing):
-    """Compute the signed change of a stage's state, and of the view where it follows row by row (`finish`).
+class Settle(_QueryStep):
+    """Compute the signed change of a stage's state, and with `finish` also the change of the view.
 
-    `query_if_lost` also recomputes groups that lost their min or max; it is None where the stage has neither."""
+    `query_if_lost` recomputes groups that lost their min or max, too; it is None if the stage has neither function."""
 
     stage: Stage
     query: Node
@@ -79,7 +89,7 @@ class Settle(_Computing):
 
 
 @dataclass(frozen=True)
-class Produce(_Computing):
+class Produce(_QueryStep):
     """Compute the signed change of the view by a query of its own."""
 
     query: Node
@@ -90,9 +100,9 @@ class Produce(_Computing):
 
 
 @dataclass(frozen=True)
-class Replace(_Computing):
-    """Replace the rows of the view whose keys a change touches by what the query gives for these keys. `key` are the
-    places of the key among the view's columns."""
+class Replace(_QueryStep):
+    """Replace the rows of the view with touched keys by the result of the query for these keys. `key` has the places of the
+    key among the view's columns."""
 
     key: tuple[int, ...]
     touched: Node
@@ -104,7 +114,7 @@ class Replace(_Computing):
 
 
 @dataclass(frozen=True)
-class Build(_Computing):
+class Build(_QueryStep):
     """Compute the state of a stage whole."""
 
     stage: Stage
@@ -116,13 +126,13 @@ class Build(_Computing):
 
 
 @dataclass(frozen=True)
-class Iterate(_Computing):
-    """Compute the change of a recursion's levels, or (`anew`) all of them, each from the one before; and the change of the
-    view where it follows row by row (`finish`).
+class Iterate(_QueryStep):
+    """Compute the change of a recursion's levels, or with `anew` the levels themselves, each from the level before; with
+    `finish` also the change of the view.
 
-    `start` computes the first level. `from_level` computes the change of a level from the change of the one before it;
-    `from_both` does so if the tables of the step changed, too, and `from_tables` if only they did. A query that cannot give
-    rows is None."""
+    `start` computes the first level. `from_level` computes the change of a level from the change of the level before;
+    `from_both` is for a change of the level before and of the step's tables, `from_tables` for a change of only these. A
+    query that cannot give rows is None."""
 
     stage: Levels
     start: Node | None
@@ -134,7 +144,7 @@ class Iterate(_Computing):
 
     @property
     def query(self) -> Node:
-        """The one that tells most."""
+        """The query that `explain` shows: the one for the most general case."""
         return self.from_both or self.from_level
 
     @property
@@ -143,7 +153,7 @@ class Iterate(_Computing):
 
 
 @dataclass(frozen=True)
-class Recompute(_Computing):
+class Recompute(_QueryStep):
     """Compute the view whole; its old rows are then compared with the new ones."""
 
     query: Node
@@ -157,7 +167,7 @@ Step = Touch | Settle | Produce | Replace | Build | Iterate | Recompute
 
 
 def side_by_side(steps: Sequence[Step]) -> list[tuple[Step, ...]]:
-    """The steps in their order; states that follow each other and do not read each other are built together."""
+    """The steps in groups that can run together: consecutive states that do not read each other are built together."""
     found: list[tuple[Step, ...]] = []
     for step in steps:
         before = [s for s in found[-1] if isinstance(s, Build)] if found else []
@@ -170,16 +180,16 @@ def side_by_side(steps: Sequence[Step]) -> list[tuple[Step, ...]]:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Seconds, and what they are made of."""
+    """An estimate in seconds, and the reason for it."""
 
     seconds: float
     because: str
     measured: bool = False
-    """Whether a refresh like the one to come was measured."""
+    """Whether a refresh like the next one was measured."""
     untried: bool = False
     """Whether maintaining the view was not measured after a change like this one."""
     doubtful: bool = False
-    """Whether it was measured but once, long ago."""
+    """Whether there is a single measurement, and it is old."""
 
     def __str__(self) -> str:
         return f"{self.seconds:.2f} s ({self.because})"
@@ -187,6 +197,8 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Plan:
+    """The plan of a refresh: what the planner chose, why, and the steps. `changed` names the sources that changed."""
+
     view: str
     mode: Outcome
     reason: str

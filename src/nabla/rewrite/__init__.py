@@ -1,1 +1,1 @@
-"""Plan to plan: queries made cheaper without changing what they mean."""
+"""Plan to plan: rewrites that make a query cheaper and keep its meaning."""

@@ -1,4 +1,4 @@
-"""Leaving out parts of a query that are known to be empty: terms of a sum, sides of a join, whole queries."""
+"""Dropping the parts of a query that are known to be empty: terms of a sum, sides of a join, whole queries."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def is_nothing(node: Node) -> bool:
 
 
 def drop_empty(node: Node, empty: Callable[[Node], bool]) -> Node:
-    """The same query without the parts of it that have no rows, if its inputs are rid of theirs already."""
+    """The same query without its empty parts. Its inputs must have lost theirs already."""
     if isinstance(node, Constant):
         return node
     if node.columns and empty(node):
@@ -50,7 +50,7 @@ def _drop_members(node: UnionAll) -> Node:
 
 
 def _pad(node: Join) -> Node:
-    """Rows of the left side that meet nothing: NULLs beside them."""
+    """The rows of the left side of an outer join whose right side is empty, padded with NULLs."""
     here = node.left.names
     nulls = {c.name: null(c.type) for c in node.columns if c.name not in here}
     return Project(node.left, tuple(Named(c, nulls.get(c.name, c.ref)) for c in node.columns))

@@ -1,9 +1,9 @@
-"""Joining outwards from the change.
+"""The order of joins: outwards from the change.
 
-Spark joins in the order it is told. A delta term must start with the change and look up one table after the other, each
+Spark joins in the order of the query. A delta term must start with the change and look up one table after the other, each
 connected by an equality to the tables joined so far, so that every intermediate result stays small and can be broadcast.
-This module reorders clusters of inner joins: from the small operand outwards, smaller tables first, and, before derivation,
-with the operands that changed first, so that all terms together look up once the tables that did not change.
+This module reorders clusters of inner joins: from the small operand outwards, and smaller tables first. Before derivation it
+puts changed operands first, so that all terms together look up each unchanged table once.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from nabla.algebra.calls import Named
-from nabla.algebra.clock import timed
+from nabla.algebra.clock import clock_conjuncts
 from nabla.algebra.equalities import equality
 from nabla.algebra.expressions import Expr
 from nabla.algebra.memo import Memo
@@ -30,7 +30,7 @@ _PASSING = 0.1
 
 
 def is_small(node: Node) -> bool:
-    """Whether the size of the result follows the change rather than the tables."""
+    """Whether the result is as small as the change, however large the tables are."""
     match node:
         case Scan():
             return node.at is At.DELTA or is_touched(node.table)
@@ -63,23 +63,23 @@ def broadcast_side(join: Join) -> Literal["left", "right", None]:
 
 
 @dataclass
-class Cluster:
+class JoinCluster:
     """Inner joins flattened: operands that are no inner joins, and all conjuncts."""
 
     operands: list[Node]
     conjuncts: list[Expr]
 
 
-def flatten(node: Node) -> Cluster:
+def flatten(node: Node) -> JoinCluster:
     if isinstance(node, Join) and node.kind == "inner":
         left, right = flatten(node.left), flatten(node.right)
-        return Cluster(left.operands + right.operands, left.conjuncts + right.conjuncts + list(node.on))
+        return JoinCluster(left.operands + right.operands, left.conjuncts + right.conjuncts + list(node.on))
     if isinstance(node, Filter) and _joins_below(node.input):
         inner = flatten(node.input)
-        return Cluster(inner.operands, inner.conjuncts + list(node.conjuncts))
+        return JoinCluster(inner.operands, inner.conjuncts + list(node.conjuncts))
     if isinstance(node, Project) and _only_drops(node) and _joins_below(node.input):
         return flatten(node.input)
-    return Cluster([node], [])
+    return JoinCluster([node], [])
 
 
 def _joins_below(node: Node) -> bool:
@@ -99,13 +99,13 @@ def _is_tied(operand: Node, joined: frozenset[str], conjuncts: Sequence[Expr]) -
 
 
 def _size(operand: Node, rows: TableSizes) -> float:
-    """How many rows an operand may have: those of its largest table, less what filters drop."""
+    """An estimate of the rows of an operand: those of its largest table, reduced by filters."""
     filters = sum(isinstance(node, Filter) for node in operand.walk())
     largest = max((rows.get(node.table, 0) for node in operand.walk() if isinstance(node, Scan)), default=0)
     return float(largest * _PASSING**filters)
 
 
-def _order(cluster: Cluster, first: Callable[[Node], bool], rows: TableSizes) -> Node:
+def _order(cluster: JoinCluster, first: Callable[[Node], bool], rows: TableSizes) -> Node:
     """A left-deep tree that starts with an operand that `first` accepts and prefers such operands throughout."""
     waiting = sorted(cluster.operands, key=lambda operand: not first(operand))
     conjuncts = list(cluster.conjuncts)
@@ -117,7 +117,7 @@ def _order(cluster: Cluster, first: Callable[[Node], bool], rows: TableSizes) ->
         waiting = [o for o in waiting if o is not operand]
         operand = _filter_when_ready(operand, conjuncts)
         # A conjunct that reads the clock stays in a filter: the rules follow the clock in filters only.
-        ready = [c for c in conjuncts if c.columns <= tree.names | operand.names and not timed((c,))]
+        ready = [c for c in conjuncts if c.columns <= tree.names | operand.names and not clock_conjuncts((c,))]
         conjuncts = [c for c in conjuncts if c not in ready]
         tree = Join(tree, operand, tuple(ready))
     return Filter(tree, tuple(conjuncts)) if conjuncts else tree

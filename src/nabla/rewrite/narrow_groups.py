@@ -1,10 +1,10 @@
-"""Grouped sides of joins, narrowed to the keys that a filtered table leaves.
+"""Narrowing the grouped side of a join to the keys that a filtered table leaves.
 
     (A ⋈ σ(P)) ⋈ₚ₌ₖ γₖ(B)  =  (A ⋈ σ(P)) ⋈ₚ₌ₖ γₖ(B ⋉ₖ₌ₚ σ(P))
 
-A query that asks for few parts, and for each compares with the average of its lines, has a subquery that groups the lines
-of all parts. Its state would have them all. The left side meets none but the groups of its own parts, so the others need
-not be computed, nor kept. The law holds for any P; keys that were declared only tell which P is worth reading twice.
+A query that selects few parts and compares each with the average of its lines has a subquery that groups the lines of all
+parts, and its state would have a row for each of them. The left side joins only the groups of its own parts, so the other
+groups need not be computed or stored. The law holds for any P; declared keys tell which P is worth reading twice.
 """
 
 from __future__ import annotations
@@ -29,15 +29,14 @@ NO_KEYS: IsKey = lambda table, field: False  # noqa: E731
 
 
 def narrow_groups(plan: Node, is_key: IsKey) -> tuple[Node, tuple[str, ...]]:
-    """The same query, with semijoins below its groups where those are of keys that some filtered table has few of; and
-    what to tell of it."""
+    """The same query with semijoins below groups whose keys a filtered table restricts to few, and notes for the user."""
     narrowing = _Narrowing(plan, is_key)
     return narrowing.visit(plan), tuple(narrowing.notes)
 
 
 @dataclass
 class _Region:
-    """Joins that every row of the result passes: the columns that they equate, and the tables that they read."""
+    """The joins that every row of the result passes: the columns that they equate, and the tables that they read."""
 
     equal: list[tuple[str, str]] = field(default_factory=list)
     leaves: list[Node] = field(default_factory=list)
@@ -50,7 +49,7 @@ class _Region:
             self.equal += [(o.column.name, o.expr.column) for o in node.outputs if o.expr.column is not None]
         if isinstance(node, Join) and node.kind in ("inner", "semi"):
             self.equal += exactly_equal_columns(node)
-        for part in _parts_passed(node):
+        for part in _required_parts(node):
             self.explore(part)
         return self
 
@@ -65,8 +64,8 @@ class _Region:
         return found
 
 
-def _parts_passed(node: Node) -> tuple[Node, ...]:
-    """The parts of a node that every row of its result has a row of."""
+def _required_parts(node: Node) -> tuple[Node, ...]:
+    """The inputs of a node that have a row for every row of its result."""
     match node:
         case Filter() | Project() | Join(kind="inner" | "semi"):
             return node.inputs
@@ -89,7 +88,7 @@ class _Narrowing:
         return self._done.once(node, lambda node: self._within(node, _Region().explore(node)))
 
     def _within(self, node: Node, region: _Region) -> Node:
-        passed = _parts_passed(node)
+        passed = _required_parts(node)
         parts = [self._within(p, region) if any(p is q for q in passed) else self.visit(p) for p in node.inputs]
         node = with_inputs(node, parts)
         return self._narrow_sides(node, region) if isinstance(node, Join) else node
@@ -130,7 +129,7 @@ class _Narrowing:
         return None
 
     def _fresh(self, column: Column) -> Column:
-        return column.renamed(unique_name(column.label, next(self._numbers)))
+        return column.rename(unique_name(column.label, next(self._numbers)))
 
     def _copy(self, leaf: Node, column: Column) -> Node:
         """One column of a table, under a name of its own."""
@@ -153,7 +152,7 @@ class _Narrowing:
 
 
 def _group_of(node: Node, name: str) -> Aggregate | None:
-    """The grouping that a column is a key of, below filters and projections."""
+    """The grouping, below filters and projections, that has the column as a key."""
     match node:
         case Filter():
             return _group_of(node.input, name)
@@ -166,7 +165,7 @@ def _group_of(node: Node, name: str) -> Aggregate | None:
 
 
 def _is_leaf(node: Node) -> bool:
-    """A table with filters and projections, which gives the same rows whenever it is read."""
+    """Whether a node is a table with deterministic filters and projections, which gives the same rows at every read."""
     match node:
         case Scan():
             return True
@@ -187,7 +186,7 @@ def _scan_of(leaf: Node) -> Scan:
 
 
 def _field(leaf: Node, name: str) -> str:
-    """The field of the table that a column has; empty, if the column is computed."""
+    """The field of the table behind a column; empty if the column is computed."""
     match leaf:
         case Scan():
             return next(f for c, f in zip(leaf.output, leaf.fields, strict=True) if c.name == name)

@@ -1,14 +1,12 @@
 """Rewrites of plans, in the order in which they are made: one tuple a phase, each pass with the reason for its place.
 
-    DEFINITION         the plan that a front end read from Spark  →  the plan that is stored
-    BEFORE_DERIVATION  a plan whose change is to be derived       →  the plan that the rules are applied to
-    AFTER_DERIVATION   a derived change                           →  the query that is run
+    DEFINITION         the plan that a front end makes       →  the plan that is stored
+    BEFORE_DERIVATION  a plan whose change is to be derived  →  the plan that the rules are applied to
+    AFTER_DERIVATION   a derived change                      →  the query that is run
 
-The engine has phases of its own when it runs a query, for these read tables: `EXECUTION` in `engine/queries.py`, and
-`EXECUTION_BY_KEY` in `engine/replacement.py` for views that are computed key by key. Plans of nested relations and of Datalog
-are made of narrow scans and have no DEFINITION phase: a nested view that is computed key by key needs the keys of all its
-tables, even where nothing reads them. `restrict` and `drop_empty` are no passes but parts of others: rules restrict states
-while they derive, and a look-up drops what it found empty.
+The engine has phases of its own when it runs a query, because these read tables: `EXECUTION` in `engine/queries.py`, and
+`EXECUTION_BY_KEY` in `engine/replacement.py` for views that are computed key by key. `restrict` and `drop_empty` are parts of
+other rewrites and not passes: rules restrict states while they derive, and a look-up drops the parts that it found empty.
 
 After each pass the columns of the plan are compared with those before, and a pass that broke them is named in the error.
 """
@@ -29,7 +27,7 @@ K = TypeVar("K")
 
 @dataclass(frozen=True)
 class Pass(Generic[K]):
-    """A rewrite of a plan: another plan for the same rows. It may use what is known beside the plan."""
+    """A rewrite of a plan into another plan for the same rows. `known` is what it may use beside the plan."""
 
     name: str
     rewrite: Callable[[Node, K], Node]
@@ -58,7 +56,8 @@ def _check(name: str, before: Node, after: Node) -> None:
 
 @dataclass(frozen=True)
 class Keys:
-    """Knows which fields are keys; the notes tell the user what the passes made of it."""
+    """The fields of tables that are keys, and notes that tell the user how the passes used them. The front ends of rules
+    and of nested relations know no such fields."""
 
     is_key: IsKey = NO_KEYS
     notes: list[str] = field(default_factory=list)
@@ -71,7 +70,11 @@ def _narrow_groups(plan: Node, keys: Keys) -> Node:
 
 
 DEFINITION: tuple[Pass[Keys], ...] = (
-    Pass("prune", lambda plan, keys: prune(plan), "Catalyst reads whole tables; plans that nothing narrows end here"),
+    Pass(
+        "prune",
+        lambda plan, keys: prune(plan),
+        "front ends read columns that nothing needs; most plans end here",
+    ),
     Pass("narrow_groups", _narrow_groups, "before plans are cut into stages, whose states then have fewer groups"),
     Pass("prune", lambda plan, keys: prune(plan), "keys that narrow_groups reads again need one column of their table"),
 )
@@ -79,7 +82,7 @@ DEFINITION: tuple[Pass[Keys], ...] = (
 
 @dataclass(frozen=True)
 class Sizes:
-    """Knows which relations changed, and how many rows tables have."""
+    """The relations that changed, and the numbers of rows of tables."""
 
     changed: frozenset[str] = frozenset()
     rows: TableSizes = field(default_factory=lambda: NOTHING_KNOWN)

@@ -1,4 +1,4 @@
-"""Columns that nothing needs are neither read nor computed."""
+"""Pruning: columns that nothing needs are neither read nor computed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def prune(root: Node) -> Node:
 
 
 def _require(node: Node, names: Names, needs: Memo[Node, Names]) -> None:
-    """Notes what is needed of the node and of everything below it."""
+    """Note the columns that are needed of the node and of every node below it."""
     before = needs.get(node)
     if before is not None and names <= before:
         return
@@ -33,7 +33,7 @@ def _require(node: Node, names: Names, needs: Memo[Node, Names]) -> None:
 
 def _rebuild(node: Node, needs: Memo[Node, Names], done: Memo[Node, Node]) -> Node:
     if node not in done:
-        narrowed = _NARROWED.get(type(node), _keep)(node, needs[node])
+        narrowed = _NARROW.get(type(node), _keep)(node, needs[node])
         inputs = [_rebuild(input, needs, done) for input in node.inputs]
         narrowed = with_inputs(narrowed, inputs)
         done[node] = inputs[0] if _does_nothing(narrowed) else narrowed
@@ -46,10 +46,10 @@ def _does_nothing(node: Node) -> bool:
     return isinstance(node, Window) and not node.calls
 
 
-# ---------------------------------------------------------------- what a node needs of its inputs
+# ---------------------------------------------------------------- the columns that a node needs of its inputs
 
 
-def _read(expressions: Iterable[Expr]) -> Names:
+def _columns_read(expressions: Iterable[Expr]) -> Names:
     return Names().union(*(e.columns for e in expressions))
 
 
@@ -58,30 +58,30 @@ def _everything(node: Node, needed: Names) -> Names:
 
 
 def _project_needs(node: Project, needed: Names) -> Names:
-    return _read(o.expr for o in node.outputs if o.column.name in needed)
+    return _columns_read(o.expr for o in node.outputs if o.column.name in needed)
 
 
 def _aggregate_needs(node: Aggregate, needed: Names) -> Names:
-    return Names(node.keys) | _read(e for c in node.calls if c.column.name in needed for e in c.inputs)
+    return Names(node.keys) | _columns_read(e for c in node.calls if c.column.name in needed for e in c.inputs)
 
 
 def _window_needs(node: Window, needed: Names) -> Names:
     calls = [c for c in node.calls if c.column.name in needed]
-    return needed | Names(node.partition) | _read(e for c in calls for e in c.inputs)
+    return needed | Names(node.partition) | _columns_read(e for c in calls for e in c.inputs)
 
 
 _NEEDS: dict[type[Node], Callable[..., Names]] = {
-    Filter: lambda node, needed: needed | _read(node.conjuncts),
+    Filter: lambda node, needed: needed | _columns_read(node.conjuncts),
     Project: _project_needs,
-    Join: lambda node, needed: needed | _read(node.on),
+    Join: lambda node, needed: needed | _columns_read(node.on),
     Aggregate: _aggregate_needs,
     Window: _window_needs,
-    TopK: lambda node, needed: needed | _read(o.expr for o in node.order),
+    TopK: lambda node, needed: needed | _columns_read(o.expr for o in node.order),
     Generate: lambda node, needed: needed | node.generator.columns,
 }
 
 
-# ---------------------------------------------------------------- what is left of it
+# ---------------------------------------------------------------- a node without the columns that are not needed
 
 
 def _keep(node: Node, needed: Names) -> Node:
@@ -105,7 +105,7 @@ def _window(node: Window, needed: Names) -> Node:
     return replace(node, calls=tuple(c for c in node.calls if c.column.name in needed))
 
 
-_NARROWED: dict[type[Node], Callable[..., Node]] = {
+_NARROW: dict[type[Node], Callable[..., Node]] = {
     Scan: _scan,
     Project: _project,
     Aggregate: _aggregate,

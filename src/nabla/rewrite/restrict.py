@@ -1,8 +1,8 @@
-"""Reading only what a change can have touched: S ⋉ K, pushed down to the scans.
+"""Restriction of a state to the keys of a change: S ⋉ K, pushed down to the scans.
 
-Rules never compute an old or new state whole: they restrict it to the keys K that occur in the change. The restriction
-is a semijoin; this module moves it through every operator that lets it pass, since a semijoin on a scan lets Spark start
-from the few keys, and one on top of a join does not.
+Rules never compute an old or new state whole: they restrict it to the keys K that occur in the change. The restriction is a
+semijoin. This module moves it down through every operator that commutes with it, because Spark can start from the few keys
+only if the semijoin is on a scan, not if it is on top of a join.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from nabla.algebra.nodes import (
 
 @dataclass(frozen=True)
 class Match:
-    """A row passes if `value` equals the key column, NULLs being equal if it is `null_safe`."""
+    """The test that `value` of a row equals the key column; two NULLs are equal if it is `null_safe`."""
 
     value: Expr
     key: Column
@@ -84,7 +84,7 @@ def _within(matches: tuple[Match, ...], names: frozenset[str]) -> tuple[Match, .
 
 
 def _grouping(node: Aggregate | Window, keys: Node, matches: tuple[Match, ...]) -> Node:
-    """A restriction on whole groups passes; what is left is tested above."""
+    """Matches on keys of the groups move below the grouping, because they keep or drop whole groups; others stay above."""
     group = frozenset(node.keys if isinstance(node, Aggregate) else node.partition)
     below = _within(matches, group)
     restricted = node.with_inputs(restrict(node.inputs[0], keys, below))

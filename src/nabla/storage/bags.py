@@ -49,7 +49,7 @@ def repeat(counted: pa.Table) -> pa.Table:
 
 
 def total(counted: pa.Table) -> int:
-    """How many copies of rows there are."""
+    """The number of copies of all rows."""
     return int(pc.sum(counted[N]).as_py() or 0)
 
 
@@ -63,7 +63,7 @@ def consolidate(table: pa.Table) -> pa.Table:
 
 
 def counts(table: pa.Table, rows: pa.Table) -> pa.Array:
-    """For each of the distinct `rows`, how many copies the (uncounted) table holds."""
+    """For each of the distinct `rows`, the number of copies that the (uncounted) table holds."""
     unlimited = pa.repeat(pa.scalar(table.num_rows, pa.int64()), rows.num_rows)
     return subtract(table, rows.select(table.column_names).append_column(N, unlimited))[1]
 

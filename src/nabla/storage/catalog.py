@@ -1,8 +1,9 @@
-"""What a lake consists of at one of its versions: its objects, and the versions of the tables they are made of."""
+"""The catalog of a lake at a version: its objects and the versions of their tables."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -10,11 +11,15 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from nabla.storage import boundary
 from nabla.storage.deltalog import corrupt
 from nabla.storage.files import DataFile
 
 FORMAT = 1
 """The format of what this module writes. A lake with a higher one was made by a newer Nabla."""
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+"""Names of objects are identifiers: they are shown in terminals and written into queries."""
 
 SCHEMA = pa.schema(
     [pa.field(name, pa.string(), nullable=False) for name in ("name", "kind", "definition", "parts", "facts")]
@@ -147,11 +152,25 @@ def to_table(entries: Mapping[str, Entry]) -> pa.Table:
 
 
 def from_table(table: pa.Table, place: str) -> dict[str, Entry]:
-    """The inverse of `to_table`. NABLA_CORRUPT where the rows are not what it writes."""
+    """The inverse of `to_table`. NABLA_CORRUPT where the rows are not what it writes, and NABLA_OUTSIDE where they call a
+    table that lies elsewhere the lake's own: whoever opens the lake would write to it."""
     try:
-        return {row["name"]: _entry(row) for row in table.to_pylist()}
-    except (KeyError, TypeError, ValueError) as error:
+        entries = {row["name"]: _entry(row) for row in table.to_pylist()}
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise corrupt(place, f"the lake's catalog cannot be understood: {error!r}") from error
+    for entry in entries.values():
+        _check_places(entry, place)
+    return entries
+
+
+def _check_places(entry: Entry, lake: str) -> None:
+    """Refuse tables outside of the lake's folder, unless they are registered: a lake writes to its own ones."""
+    if not _NAME.fullmatch(entry.name):
+        raise corrupt(lake, f"{entry.name!r} cannot be a name")
+    for part in entry.parts.values():
+        if entry.kind != "registered" or part.pending is not None:
+            boundary.check_path(part.path, lake, f"{entry.kind} {entry.name!r}")
+            boundary.check_files((file.path for file in part.pending.adds) if part.pending else (), lake)
 
 
 def _entry(row: Mapping[str, str]) -> Entry:
@@ -166,7 +185,7 @@ _TEXTS: dict[int, tuple[Mapping[str, Any], str]] = {}
 
 @lru_cache(maxsize=_MOST_TEXTS)
 def _parsed(text: str) -> Mapping[str, Any]:
-    """Definitions are large and hardly ever change, while the catalog is read after every commit of another process."""
+    """Parse a definition once, because it is large and rarely changes."""
     return json.loads(text)  # type: ignore[no-any-return]
 
 

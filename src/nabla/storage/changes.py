@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -20,13 +20,14 @@ import pyarrow.compute as pc
 
 from nabla._cached import cached_property
 from nabla.errors import NablaError
-from nabla.storage import bags, files, locations, reading, schemas
+from nabla.storage import bags, boundary, files, locations, reading
+from nabla.storage.boundary import CHANGES
 from nabla.storage.deltalog import CaptureFile
 from nabla.storage.files import DataFile
 from nabla.storage.table import Snapshot, StoredTable, gone
 
-FOLDER = "_changes"
-"""Where recorded changes live, below the table's folder. Readers and vacuums of others pass over names with a `_`."""
+FOLDER = CHANGES
+"""The folder of recorded changes, in the table's folder; its `_` hides it from other readers and their vacuums."""
 
 KEY = "change"
 """The key in a commit's metadata that lists its recorded change. An empty list says that nothing changed."""
@@ -86,19 +87,13 @@ class Change:
         )
 
     @property
-    def schema_changed(self) -> bool:
-        """Whether a column was added, dropped, renamed, moved or given another type."""
-        old, new = self.old.schema_json, self.new.schema_json
-        return old != new and not schemas.same_shape(old, new)
-
-    @property
     def empty(self) -> bool:
         """Whether there is nothing to look at."""
         return not (self.recorded or self.added or self.removed or self.captured)
 
     @property
     def rows(self) -> int:
-        """How many rows have to be looked at, which bounds how many different rows changed."""
+        """The number of rows to read, an upper bound for the changed rows."""
         files = (*self.added, *self.removed, *self.captured)
         return sum(file.rows for file in self.recorded) + sum(file.rows for file in files)
 
@@ -168,7 +163,8 @@ def read_recorded(snapshot: Snapshot, file: ChangeFile, columns: list[str] | Non
     if columns is not None:
         schema = pa.schema([schema.field(name) for name in columns])
     with locations.parquet_file(os.path.join(snapshot.folder, file.path)) as parquet:
-        return reading.conform(parquet.read(columns=schema.names), schema)
+        rows = parquet.read(columns=schema.names)
+    return reading.conform(rows, schema)
 
 
 def _by_commit(table: StoredTable, before: Snapshot, after: Snapshot) -> Change | None:
@@ -180,8 +176,11 @@ def _by_commit(table: StoredTable, before: Snapshot, after: Snapshot) -> Change 
         if commit is None:
             return None
         if KEY in commit.metadata:
-            recorded += map(ChangeFile.from_json, commit.metadata[KEY])
+            found = [ChangeFile.from_json(file) for file in commit.metadata[KEY]]
+            _check_places(table, found)
+            recorded += found
         elif commit.captured and _understood(after) and _present(table, commit.captured):
+            _check_places(table, commit.captured)
             captured += (_captured(after, file) for file in commit.captured)
         elif commit.data_change:
             if spans and spans[-1][1] == commit.version - 1:
@@ -195,12 +194,19 @@ def _by_commit(table: StoredTable, before: Snapshot, after: Snapshot) -> Change 
     return Change(before, after, tuple(recorded), *summed, tuple(captured))
 
 
+def _check_places(table: StoredTable, files: Sequence[ChangeFile | CaptureFile]) -> None:
+    """Refuse changes of a table of the lake that are not in its folder."""
+    if table.closed:
+        boundary.check_files((file.path for file in files), table.folder)
+        boundary.check_links((file.path for file in files), table.folder)
+
+
 def _present(table: StoredTable, files: Iterable[ChangeFile | DataFile | CaptureFile]) -> bool:
     return all(locations.exists(os.path.join(table.folder, file.path)) for file in files)
 
 
 def _understood(snapshot: Snapshot) -> bool:
-    """Whether the feed's partition values can be read: which zone the text of a timestamp is in, only its writer knows."""
+    """Whether the feed's partition values can be read: only its writer knows the zone of a timestamp's text."""
     return not any(pa.types.is_timestamp(snapshot.schema.field(name).type) for name in snapshot.partitioned_by)
 
 
@@ -220,7 +226,7 @@ def _weighted(captured: pa.Table) -> pa.Table:
 
 
 def _difference(before: Snapshot, after: Snapshot) -> _Difference:
-    """What is in one version and not in the other, by file and deletion vector."""
+    """The files that only one of two versions has, with deletion vectors."""
     old = {file.path: file for file in before.files}
     new = {file.path: file for file in after.files}
     added = [_less(file, old.get(path)) for path, file in new.items()]

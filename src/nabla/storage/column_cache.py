@@ -1,6 +1,6 @@
 """Columns of data files that stay in memory from one look-up to the next.
 
-A data file never changes, so what was read of it holds for good. Tables that change seldom are looked up by one view after
+A data file never changes, so columns that were read of it stay valid. Tables that change seldom are looked up by one view after
 the other, and at every refresh of a process that goes on.
 """
 
@@ -18,7 +18,7 @@ LARGEST_TABLE = 10_000_000
 
 
 class KeptColumns:
-    """As many as fit; those that were not asked for the longest go first."""
+    """A cache of columns of bounded size; the least recently used go first."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self.most_bytes = most_bytes

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
@@ -17,9 +17,16 @@ from urllib.parse import unquote
 from nabla.errors import NablaError
 from nabla.storage import locations
 from nabla.storage.locations import Location
+from nabla.storage.machine import reading
 
 SECTION = "nabla"
 """The key of a commit's metadata under which Nabla's own are kept."""
+
+ACTIONS = "nablaActions"
+"""The key of a commit's information under which Nabla says how many actions the commit has."""
+
+FOLDER = "_delta_log"
+"""The name of the folder in a table's folder that has its log."""
 
 _NAME = re.compile(r"(\d{20})\.(json|checkpoint\..+)")
 
@@ -67,16 +74,18 @@ def latest_version(folder: Location, known: int = -1) -> int:
 
 
 def read_commit(folder: Location, version: int) -> Commit | None:
-    """What the commit of a version says, or None where its file is gone (the log was cleaned up)."""
+    """The commit of a version; None if the log was cleaned up."""
+    path = commit_path(folder, version)
     try:
-        path = _commit_path(folder, version)
-        with locations.open_text(path) as lines:
+        with reading(path), locations.open_text(path) as lines:
             actions = [json.loads(line) for line in lines if line.strip()]
         written = locations.modified(path)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except ValueError as error:
         raise corrupt(folder, f"version {version} of its log cannot be read: {error}") from error
+    if not actions:
+        raise _empty(folder, version)
     infos = [action["commitInfo"] for action in actions if "commitInfo" in action]
     info = infos[0] if infos else {}
     moved = [body for action in actions for kind, body in action.items() if kind in ("add", "remove")]
@@ -98,16 +107,39 @@ def _captured(action: Mapping[str, Any]) -> CaptureFile:
 
 def read_metadata(folder: Location, version: int) -> Mapping[str, Any]:
     """Nabla's section of a version's commit metadata; empty where there is none. Does not read the actions."""
+    path = commit_path(folder, version)
     try:
-        with locations.open_text(_commit_path(folder, version)) as lines:
+        with reading(path), locations.open_text(path) as lines:
+            line = None
             for line in lines:
                 if line.startswith('{"commitInfo"'):
                     return json.loads(line)["commitInfo"].get(SECTION) or {}
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
+    except ValueError as error:
         raise corrupt(folder, f"version {version} of its log cannot be read: {error}") from error
+    if line is None:
+        raise _empty(folder, version)
     return {}
+
+
+def check_whole(folder: Location, versions: Iterable[int]) -> None:
+    """NABLA_CORRUPT where a commit has no content, or less than its writer said: readers take it for a smaller change."""
+    for version in versions:
+        path = commit_path(folder, version)
+        try:
+            with reading(path), locations.open_text(path) as file:
+                lines = [line for line in file if line.strip()]
+            if not lines:
+                raise _empty(folder, version)
+            said = json.loads(lines[0]).get("commitInfo", {}).get(ACTIONS, len(lines))
+            json.loads(lines[-1])  # the last action may have been cut
+        except FileNotFoundError:
+            continue
+        except ValueError as error:
+            raise corrupt(folder, f"version {version} of its log cannot be read: {error}") from error
+        if said != len(lines):
+            raise corrupt(folder, f"version {version} of its log has {len(lines)} of {said} actions")
 
 
 def commits(folder: Location, after: int, upto: int) -> Iterator[Commit | None]:
@@ -115,10 +147,37 @@ def commits(folder: Location, after: int, upto: int) -> Iterator[Commit | None]:
     return (read_commit(folder, version) for version in range(after + 1, upto + 1))
 
 
+def oldest_version(folder: Location) -> int:
+    """The first version whose commit should be there: 0, or the one after the oldest checkpoint of a log that was cleaned."""
+    listed = _listed(folder)
+    checkpoints = [v for v, kind in listed if kind != "json"]
+    if (0, "json") in listed or not checkpoints:
+        return 0
+    return min(checkpoints) + 1
+
+
+def names_from(folder: Location, version: int) -> list[str]:
+    """The names of commits and checkpoints of a version and those after it."""
+    return [f"{v:020d}.{kind}" for v, kind in _listed(folder) if v >= version]
+
+
+def commits_needed(folder: Location, version: int) -> list[int]:
+    """The versions after the newest checkpoint up to a version: their commits say what the version is."""
+    return [int(name[:20]) for name in names_needed(folder, version) if name.endswith(".json")]
+
+
+def names_needed(folder: Location, version: int) -> list[str]:
+    """The files of a log that say what a version is: the newest checkpoint up to it and the commits after that."""
+    listed = [(v, kind) for v, kind in _listed(folder) if v <= version]
+    first = max((v for v, kind in listed if kind != "json"), default=-1)
+    wanted = [(v, kind) for v, kind in listed if (v > first if kind == "json" else v == first)]
+    return [f"{v:020d}.{kind}" for v, kind in sorted(wanted)]
+
+
 def was_cleaned(folder: Location, version: int) -> bool:
     """Whether a version that cannot be loaded is missing because older parts of the log were deleted on purpose.
 
-    That leaves a checkpoint and every commit after it; a hole in what is left is damage.
+    Such a deletion leaves a checkpoint and every commit after it; a hole in these is damage.
     """
     listed = _listed(folder)
     checkpoints = {v for v, kind in listed if kind != "json"}
@@ -147,20 +206,35 @@ def no_version(folder: Location, version: int, latest: int) -> NablaError:
 
 def corrupt(folder: Location, what: str) -> NablaError:
     """The error for a table (or a lake) whose log or files are damaged."""
-    return NablaError("NABLA_CORRUPT", f"damaged: {what}", place=str(folder), remedy="Restore it from a copy.")
+    return NablaError(
+        "NABLA_CORRUPT",
+        f"damaged: {what}",
+        place=str(folder),
+        remedy="`nabla fsck --repair` mends what can be mended. Restore the rest from a copy.",
+    )
 
 
-def _commit_path(folder: Location, version: int) -> str:
-    return f"{os.fspath(folder)}/_delta_log/{version:020d}.json"
+def _empty(folder: Location, version: int) -> NablaError:
+    return corrupt(folder, f"version {version} of its log is empty, as after a power cut")
+
+
+def log_folder(folder: Location) -> str:
+    """The folder of a table's log."""
+    return os.path.join(os.fspath(folder), FOLDER)
+
+
+def commit_path(folder: Location, version: int) -> str:
+    """The file with the commit of a version."""
+    return os.path.join(log_folder(folder), f"{version:020d}.json")
 
 
 def _exists(folder: Location, version: int) -> bool:
-    return locations.exists(_commit_path(folder, version))
+    return locations.exists(commit_path(folder, version))
 
 
 def _listed(folder: Location) -> list[tuple[int, str]]:
     try:
-        names = locations.names(os.path.join(folder, "_delta_log"))
+        names = locations.names(log_folder(folder))
     except (FileNotFoundError, NotADirectoryError):
         return []
     found = (_NAME.fullmatch(name) for name in names)

@@ -1,4 +1,4 @@
-"""Which values of two columns are equal, place by place, for types of any depth: as SQL groups them, NULL equals NULL.
+"""Equality of two columns, value by value, at any depth, as SQL groups them: NULL equals NULL.
 
 Arrow compares simple values only. Lists are equal where their lengths are and their items, which lie side by side once
 lists of different lengths are left out; structs where all their fields are.

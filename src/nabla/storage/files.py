@@ -1,4 +1,4 @@
-"""Parquet files of a table: what is known about one, writing new ones, taking over those that Spark wrote."""
+"""Parquet files of a table: the description of one, writing new ones, taking over those that Spark wrote."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as types
 
-from nabla.storage import faults, locations, statistics
+from nabla.storage import locations, machine, statistics
 from nabla.storage.locations import Location
 from nabla.storage.statistics import Statistics, Value
 from nabla.storage.uncommitted import in_thread, note
@@ -98,7 +98,7 @@ def target_rows(total: int) -> int:
 
 
 def describe(folder: Location, path: str) -> DataFile:
-    """What the footer of an existing Parquet file says; `path` is relative to `folder`."""
+    """The data file of an existing Parquet file, from its footer; `path` is relative to `folder`."""
     whole = os.path.join(folder, path)
     footer = locations.parquet_footer(whole)
     known = statistics.from_footer(footer)
@@ -113,7 +113,7 @@ def adopt(staging: Location, folder: Location, *, below: str = "") -> tuple[Data
     locations.make_folder(os.path.join(folder, below))
     taken: list[DataFile] = []
     for written in locations.parquet_files(staging):
-        faults.point("files.adopt")
+        machine.point("files.adopt")
         if locations.parquet_footer(written).num_rows == 0:
             continue
         path = _new_name(folder, below)
@@ -137,7 +137,7 @@ def _pieces(table: pa.Table, rows: int) -> Iterator[pa.Table]:
 
 def _write_one(folder: Location, table: pa.Table, below: str) -> DataFile:
     path = _new_name(folder, below)
-    faults.point("files.write")
+    machine.point("files.write")
     # Dictionaries cost five times the writing, and pay for repeated texts only.
     locations.write_parquet(
         table,
@@ -145,9 +145,10 @@ def _write_one(folder: Location, table: pa.Table, below: str) -> DataFile:
         compression="snappy",
         use_dictionary=[leaf for name in table.column_names for leaf in _repeating(table[name], name)],
         store_schema=False,
+        write_page_checksum=True,  # for `fsck`
         store_decimal_as_integer=True,  # as Spark does: it reads fixed-length decimals several times slower
     )
-    faults.point("files.written")
+    machine.point("files.written")
     return describe(folder, path)
 
 

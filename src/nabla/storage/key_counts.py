@@ -1,4 +1,4 @@
-"""How many rows of a table have a key: an index that says where nothing needs to be looked up.
+"""The number of rows for each key of a table: an index that proves that a look-up is unnecessary.
 
 When an order arrives or goes together with its lines, the change itself holds all rows that a join can meet. The counts
 prove it: if as many rows had the key before as the change deletes, the deleted ones are all there were. So nothing is
@@ -18,8 +18,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
-from pathlib import Path
+from functools import lru_cache, partial
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -28,14 +27,16 @@ import pyarrow.ipc as ipc
 import pyarrow.types as kinds
 
 from nabla.storage import bags, locations, reading
+from nabla.storage.boundary import KEYS
 from nabla.storage.changes import Change, between
 from nabla.storage.table import Snapshot, StoredTable
 
-FOLDER = "_keys"
-"""Where counts live, below the table's folder. Readers and vacuums of others pass over names with a `_`."""
+FOLDER = KEYS
+"""The folder of counts, in the table's folder; its `_` hides it from other readers and their vacuums."""
 MOST_CHANGES = 0.05
 """The share of changed rows from which on counting anew is cheaper than adding up changes."""
 REMEMBERED = 16
+_SUFFIX = ".arrow"
 _MAKING = threading.Lock()
 
 
@@ -56,7 +57,7 @@ def from_whole(numbers: pa.Array, kind: pa.DataType) -> pa.Array:
 
 @dataclass(frozen=True)
 class Difference:
-    """What the counts of a later version have more or less, and how many changed rows were added up for it."""
+    """The difference of the counts to a later version, and the number of changed rows that were added up for it."""
 
     counts: dict[int, int]
     rows: int
@@ -84,7 +85,7 @@ class KeyCounts:
         return any(difference.rows > MOST_CHANGES * self.rows for difference in self.later.values())
 
     def of(self, version: int, keys: Iterable[int]) -> list[int] | None:
-        """How many rows have each of the keys in a version; None where that cannot be told from recorded changes."""
+        """The number of rows with each of the keys in a version; None if recorded changes do not tell it."""
         with self._lock:
             difference = self._difference(version)
         return None if difference is None else [self._counted(k) + difference.counts.get(k, 0) for k in keys]
@@ -139,31 +140,37 @@ def _make(table: StoredTable, column: str, snapshot: Snapshot) -> None:
     values = pc.value_counts(whole(reading.read(snapshot, [column])[column].drop_null()))
     keys, counts = (values.field(name).cast(pa.int64()) for name in ("values", "counts"))
     rows = pa.table({"key": keys, "count": counts}).sort_by("key").combine_chunks()
-    folder = Path(table.folder) / FOLDER
-    folder.mkdir(exist_ok=True)
+    locations.make_folder(os.path.join(table.folder, FOLDER))
     path = _path(table.folder, column, snapshot.version)
-    scratch = path.with_suffix(f".{uuid.uuid4().hex}")
-    with ipc.new_file(scratch, rows.schema) as file:
-        file.write_table(rows, max_chunksize=max(1, rows.num_rows))
-    scratch.rename(path)
+    scratch = f"{path.removesuffix(_SUFFIX)}.{uuid.uuid4().hex}"
+    locations.write(scratch, partial(_write, rows))
+    locations.sync([scratch])  # after a power cut a file without content must not pass for counts
+    locations.move(scratch, path)
     for older in _versions(table, column)[:-2]:
-        _path(table.folder, column, older).unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            locations.remove(_path(table.folder, column, older))
 
 
-def _path(folder: str, column: str, version: int) -> Path:
-    return Path(folder) / FOLDER / f"{quote(column, safe='')}-{version}.arrow"
+def _write(rows: pa.Table, path: str) -> None:
+    with ipc.new_file(path, rows.schema) as file:
+        file.write_table(rows, max_chunksize=max(1, rows.num_rows))
+
+
+def _path(folder: str, column: str, version: int) -> str:
+    return os.path.join(folder, FOLDER, f"{quote(column, safe='')}-{version}{_SUFFIX}")
 
 
 def _versions(table: StoredTable, column: str) -> list[int]:
-    folder = Path(table.folder) / FOLDER
-    found = (path.stem.rpartition("-") for path in folder.glob("*.arrow"))
+    folder = os.path.join(table.folder, FOLDER)
+    names = locations.names(folder) if locations.is_folder(folder) else []
+    found = (name.removesuffix(_SUFFIX).rpartition("-") for name in names if name.endswith(_SUFFIX))
     return sorted(int(version) for name, _, version in found if name == quote(column, safe=""))
 
 
 @lru_cache(maxsize=64)
 def _load(folder: str, column: str, version: int) -> KeyCounts | None:
     try:
-        rows = ipc.open_file(pa.memory_map(str(_path(folder, column, version)))).read_all()
+        rows = ipc.open_file(pa.memory_map(_path(folder, column, version))).read_all()
     except OSError:
         return None  # counted anew by somebody else
     keys, counts = (_numbers(rows[name]) for name in ("key", "count"))

@@ -8,33 +8,44 @@ others after it.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import threading
-import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 from deltalake import Schema
 
-from nabla.errors import Conflict, NablaError
-from nabla.storage import deltalog, faults, files, locations, reading
+from nabla._cached import cached_property
+from nabla.errors import Conflict, MachineFault, NablaError
+from nabla.storage import boundary, deltalog, files, locations, machine, reading
+from nabla.storage import changes as recorded_changes
+from nabla.storage.boundary import LOG, STAGING, TABLES
 from nabla.storage.catalog import FORMAT, SCHEMA, Entry, LakeState, Part, Pending, from_table, to_table
 from nabla.storage.deltalog import corrupt, no_version
+from nabla.storage.lake_checks import (
+    check_format,
+    check_vacant,
+    foreign_write,
+    not_a_lake,
+    unkept_promise,
+    vacuumed_too_early,
+)
 from nabla.storage.locations import Location
+from nabla.storage.machine import current, refuse_forked
 from nabla.storage.pending_table import PreparedTable
 from nabla.storage.table import Snapshot, StoredTable
-from nabla.storage.uncommitted import note
+from nabla.storage.uncommitted import Leases, note
 
 Reads = Callable[[LakeState], Collection[str]]
-"""What a commit depends on beside what it changes, as the newest state tells."""
+"""Finds, in the newest state, the objects that a commit depends on beside those that it changes."""
 
-LOG = "_nabla/log"
-STAGING = "_nabla/staging"
-TABLES = "tables"
+_LOG = logging.getLogger("nabla")
 
 
 @dataclass(frozen=True)
@@ -53,11 +64,13 @@ class LakeLog:
 
     def __init__(self, path: Location) -> None:
         """Use `open` or `create`."""
+        refuse_forked()
         self.path = locations.named(path)
         self._log = StoredTable(os.path.join(self.path, LOG))
         self._lock = threading.RLock()
         self._state: LakeState | None = None
-        self._waits = False  # for a table that is away
+        self._unkept: dict[str, NablaError] = {}  # by path of a part: why its promise could not be kept
+        self.leases = Leases(self.path)
         self._tables: dict[str, StoredTable] = {}
 
     @staticmethod
@@ -70,12 +83,13 @@ class LakeLog:
         """Make an empty lake in a new or empty folder; open it where somebody else was faster."""
         log = cls(path)
         if not cls.exists(path):
-            _check_vacant(log.path)
+            check_vacant(log.path)
+            boundary.check_lake(log.path)
             locations.make_folder(os.path.join(log.path, TABLES))
             locations.make_folder(os.path.join(log.path, STAGING))
             file = _write_catalog(log._log.folder, {})
             schema_json = Schema.from_arrow(SCHEMA).to_json()
-            faults.point("lake.create")
+            machine.point("lake.create")
             try:
                 StoredTable.create(log._log.folder, schema_json, [file], _metadata("create", new_transaction(), {}))
             except Conflict:
@@ -90,19 +104,43 @@ class LakeLog:
         """
         log = cls(path)
         if not cls.exists(path):
-            raise _not_a_lake(log.path)
+            raise not_a_lake(log.path)
+        boundary.check_lake(log.path)
         log.state()
         return log
 
+    @cached_property
+    def identity(self) -> str:
+        """The name of the commit that made the lake, which no other lake has."""
+        return str(self._log.metadata(0).get("transaction", ""))
+
     def state(self, version: int | None = None) -> LakeState:
         """The newest state, with its tables in place, or an older one as it was. Microseconds if nothing is new."""
+        refuse_forked()
         with self._lock:
             latest = self._log.latest()
             if version is not None and version != latest:
-                return self._read(version, latest).settled
-            if self._state is None or self._state.version != latest or self._waits:
+                return self._older(version, latest)
+            if self._state is None or self._state.version != latest:
+                with suppress(OSError):
+                    # Another process has named this commit, and may not have synced the name yet. It must stay once it is seen.
+                    locations.sync_folder(deltalog.log_folder(self._log.folder))
                 return self._settle(self._read(latest, latest))
-            return self._state
+            return self._settle(self._state) if self._unkept else self._state
+
+    def recorded(self, version: int) -> LakeState:
+        """A version as its catalog has it, with the promises that it made, whether they were kept or not."""
+        return self._read(version, self._log.latest())
+
+    def _older(self, version: int, latest: int) -> LakeState:
+        """An earlier state. Promises that it made have been kept since, but for those that still stand."""
+        waiting = {(p.path, p.version) for e in self.state().entries.values() for p in e.parts.values() if p.pending}
+        found = self._read(version, latest)
+        entries = {
+            name: entry if any((p.path, p.version) in waiting for p in entry.parts.values()) else entry.settled
+            for name, entry in found.entries.items()
+        }
+        return replace(found, entries=entries)
 
     def commit(
         self,
@@ -123,6 +161,7 @@ class LakeLog:
         transaction = transaction or new_transaction()
         signed = {name: None if entry is None else entry.promised(transaction) for name, entry in changes.items()}
         said = {name: dict((info or {}).get(name, {})) for name in changes}
+        synced = False
         with self._lock:
             while True:
                 base = self.state()
@@ -133,6 +172,9 @@ class LakeLog:
                     if self._log.latest() == base.version:
                         raise
                     continue  # somebody else has just committed, and made the versions that were promised here
+                if not synced:
+                    locations.sync(self._new_files(signed))
+                    synced = True
                 try:
                     return self._attempt(base, signed, _metadata(operation, transaction, said))
                 except Conflict:
@@ -162,10 +204,17 @@ class LakeLog:
     def table(self, part: Part | str) -> StoredTable:
         """The Delta table of a part, the same object every time; with what is promised but not made yet, if anything is."""
         folder = self.folder(part)
-        table = self._tables.setdefault(folder, StoredTable(folder))
+        table = self._tables.get(folder) or self._tables.setdefault(folder, self._new_table(part, folder))
         if isinstance(part, str) or part.pending is None:
             return table
         return PreparedTable(table, part.version, part.pending)
+
+    def _new_table(self, part: Part | str, folder: str) -> StoredTable:
+        """The table of a part. A table that the lake made must have all files in its folder; others may have them anywhere."""
+        own = not locations.is_absolute(part if isinstance(part, str) else part.path)
+        if own:
+            boundary.check_table(folder, self.path)
+        return StoredTable(folder, closed=own)
 
     def snapshot(self, part: Part) -> Snapshot:
         """The table of a part at the version that counts."""
@@ -188,7 +237,7 @@ class LakeLog:
         commit = deltalog.read_commit(self._log.folder, version)
         if commit is None or len(commit.adds) != 1:
             raise corrupt(self.path, f"version {version} of its log is missing or not Nabla's")
-        _check_format(commit.metadata.get("format"), self.path)
+        check_format(commit.metadata.get("format"), self.path)
         path = os.path.join(self._log.folder, commit.adds[0])
         try:
             table = locations.read_parquet(path)
@@ -198,44 +247,74 @@ class LakeLog:
             if version < latest:
                 raise NablaError("NABLA_VERSION_GONE", f"version {version} was vacuumed", place=self.path) from error
             raise corrupt(self.path, f"the file {path} is missing") from error
+        except MachineFault as error:
+            if not isinstance(error.__cause__, pa.ArrowException):
+                raise
+            raise corrupt(self.path, f"the file {path} cannot be read: {error.message}") from error
         except (pa.ArrowException, KeyError) as error:
             raise corrupt(self.path, f"the file {path} cannot be read: {error}") from error
 
     def _attempt(self, base: LakeState, changes: Mapping[str, Entry | None], metadata: Mapping[str, Any]) -> LakeState:
         entries = base.changed(changes)
         file = _write_catalog(self._log.folder, entries)
-        faults.point("lake.commit")
+        locations.sync([os.path.join(self._log.folder, file.path)])
+        machine.point("lake.commit")
         try:
             version = self._log.commit([file], [base.file], metadata, base.version)
         except Conflict:
             locations.remove(os.path.join(self._log.folder, file.path))
             raise
-        faults.point("lake.committed")
-        return self._settle(LakeState(version, entries, file))
+        except OSError as error:
+            version = base.version + 1
+            if self._log.metadata(version).get("transaction") != metadata["transaction"]:
+                raise
+            _LOG.warning(
+                "version %d of %s was committed, but may not survive a power cut: %s", version, self.path, error
+            )
+        machine.point("lake.committed")
+        settled = self._settle(LakeState(version, entries, file))
+        for unkept in self._unkept.values():
+            _LOG.warning("The commit stands, and readers of the lake see it. %s", unkept)
+        return settled
 
     def _settle(self, state: LakeState) -> LakeState:
         """Roll forward: make the Delta commits that the newest lake commit has promised and that are not there yet.
 
-        Several processes may do so at once: each commit has one place, and only the first to take it gets it. Where the
-        folder of a table is not there, its promise stands, in this and later commits, until it is.
+        Several processes may do so at once: each commit has one place, and only the first to take it gets it. A promise that
+        cannot be kept now (the folder is not there, the disk is full, this user may only read) stands, in this and later
+        commits, until it can: meanwhile everybody reads what it says.
         """
-        settled = {}
+        settled: dict[str, Entry] = {}
+        unkept: dict[str, NablaError] = {}
         for entry in state.entries.values():
-            for part in entry.parts.values():
-                if part.pending is not None and not self._is_away(part):
-                    faults.point("roll.part")
-                    self._keep_promise(part, part.pending, state.version)
-            settled[entry.name] = entry if any(map(self._is_away, entry.parts.values())) else entry.settled
-        faults.point("roll.done")
-        self._state = replace(state, entries=settled)
-        self._waits = any(part.pending for entry in settled.values() for part in entry.parts.values())
+            waiting = {part.path: error for part in entry.parts.values() if (error := self._try(part, state.version))}
+            settled[entry.name] = entry if waiting else entry.settled
+            unkept |= waiting
+            if "data" in entry.parts and isinstance(rows := entry.facts.get("rows"), int):
+                self.table(entry.parts["data"].path).expect(entry.parts["data"].version, rows)
+        machine.point("roll.done")
+        self._state, self._unkept = replace(state, entries=settled), unkept
         return self._state
 
-    def _is_away(self, part: Part) -> bool:
-        """Whether a promise cannot be kept now."""
-        return part.pending is not None and not locations.is_folder(self.folder(part))
+    def _try(self, part: Part, lake_version: int) -> NablaError | None:
+        """Keep the promise of a part, if there is one, or say why that is not possible now."""
+        if part.pending is None:
+            return None
+        machine.point("roll.part")
+        try:
+            if not locations.is_folder(self.folder(part)):
+                return unkept_promise(self.folder(part), "the folder is not there")
+            self._keep_promise(part, part.pending, lake_version)
+        except NablaError as error:
+            if isinstance(error, MachineFault):
+                return unkept_promise(self.folder(part), error.message)
+            if error.code == "NABLA_CORRUPT":
+                return unkept_promise(self.folder(part), error.message, error.remedy)
+            raise
+        return None
 
     def _keep_promise(self, part: Part, pending: Pending, lake_version: int) -> None:
+        boundary.check_table(self.folder(part), self.path)  # however long ago the table was looked at first
         table = self.table(part.path)
         if table.latest() < part.version:
             metadata = {**pending.metadata, "transaction": pending.transaction, "lake_version": lake_version}
@@ -244,21 +323,34 @@ class LakeLog:
                 return
             except Conflict:
                 pass  # somebody else rolls forward at the same time
+        deltalog.check_whole(table.folder, [part.version])
+        locations.sync_folder(deltalog.log_folder(table.folder))  # the next lake commit will not repeat the promise
         if table.metadata(part.version).get("transaction") != pending.transaction:
-            raise _foreign_write(table.folder, part.version)
+            raise foreign_write(table.folder, part.version)
 
-    def _check_parts(self, changes: Mapping[str, Entry | None]) -> None:
-        """After the lake commit it would be too late to find that a promise cannot be kept."""
+    def _new_files(self, changes: Mapping[str, Entry | None]) -> Iterator[str]:
+        """The files that promised commits name, recorded changes among them: they must not vanish after the lake commit."""
         for entry in changes.values():
             for part in entry.parts.values() if entry else ():
+                if part.pending is not None:
+                    recorded = (file["path"] for file in part.pending.metadata.get(recorded_changes.KEY, ()))
+                    named = (*(file.path for file in part.pending.adds), *recorded)
+                    yield from (os.path.join(self.folder(part), path) for path in named)
+
+    def _check_parts(self, changes: Mapping[str, Entry | None]) -> None:
+        """Refuse promises that cannot be kept, because after the lake commit it would be too late."""
+        for entry in changes.values():
+            for part in entry.parts.values() if entry else ():
+                if part.pending is not None and part.path in self._unkept:
+                    raise self._unkept[part.path]
                 folder, latest = self.folder(part), self.table(part.path).latest()
                 if part.pending is None and latest < part.version:
                     raise corrupt(folder, f"version {part.version} does not exist")
                 if part.pending is not None and latest != part.version - 1:
-                    raise _foreign_write(folder, latest)
+                    raise foreign_write(folder, latest)
                 for file in part.pending.adds if part.pending else ():
                     if not locations.exists(os.path.join(folder, file.path)):
-                        raise _vacuumed_too_early(folder, file.path)
+                        raise vacuumed_too_early(folder, file.path)
 
 
 def _write_catalog(folder: str, entries: Mapping[str, Entry]) -> files.DataFile:
@@ -276,7 +368,7 @@ def _metadata(operation: str, transaction: str, objects: Mapping[str, Mapping[st
         "format": FORMAT,
         "operation": operation,
         "transaction": transaction,
-        "timestamp": int(time.time() * 1000),
+        "timestamp": int(current().now() * 1000),
         "objects": dict(objects),
     }
 
@@ -286,54 +378,9 @@ def new_transaction() -> str:
     return uuid.uuid4().hex
 
 
-def _check_vacant(path: str) -> None:
-    if not locations.exists(path):
-        return
-    tables = os.path.join(path, TABLES)
-    if not locations.is_folder(path) or set(locations.names(path)) - {"_nabla", TABLES}:
-        raise _not_a_lake(path)
-    if locations.exists(tables) and locations.names(tables):
-        raise _not_a_lake(path)  # a lake that died at birth has no tables
-
-
-def _check_format(found: object, path: str) -> None:
-    if not isinstance(found, int):
-        raise corrupt(path, "the lake's log does not say its format")
-    if found > FORMAT:
-        known = f"the lake has format {found}; this Nabla knows up to {FORMAT}"
-        raise NablaError("NABLA_FORMAT", known, place=path, remedy="Upgrade Nabla.")
-
-
 def _check_unchanged(expected: LakeState, base: LakeState, names: Collection[str]) -> None:
     if expected.version == base.version:
         return
     for name in sorted(names):
         if expected.entries.get(name) != base.entries.get(name):
             raise Conflict("NABLA_CONFLICT", f'"{name}" was changed in the meantime', remedy="Repeat the operation.")
-
-
-def _not_a_lake(path: str) -> NablaError:
-    return NablaError(
-        "NABLA_NOT_A_LAKE",
-        "this folder is not a Nabla lake" if locations.exists(path) else "there is no such folder",
-        place=path,
-        remedy="Choose a new or empty folder.",
-    )
-
-
-def _vacuumed_too_early(folder: str, path: str) -> NablaError:
-    return NablaError(
-        "NABLA_VACUUMED",
-        f"the file {path} was deleted before it could be committed",
-        place=folder,
-        remedy="Repeat the operation; give vacuum a grace period that is longer than any operation takes.",
-    )
-
-
-def _foreign_write(folder: str, version: int) -> NablaError:
-    return NablaError(
-        "NABLA_FOREIGN_WRITE",
-        f"version {version} of a table that belongs to a lake was written by something else",
-        place=folder,
-        remedy=f"Delete {version:020d}.json and later ones from its _delta_log, and write through the lake.",
-    )

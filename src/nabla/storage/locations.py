@@ -7,11 +7,13 @@ something is in it, need not be made, and to move a file is to copy it.
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import os
 import re
-import shutil
-from collections.abc import Iterator, Sequence
+import stat
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, TextIO
 
@@ -19,16 +21,24 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from nabla.errors import NablaError
+from nabla.storage.machine import current, reading, writing
+
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _SAME = {"s3a": "s3", "s3n": "s3", "abfss": "abfs", "gcs": "gs"}
-"""What Arrow calls the schemes of Hadoop."""
+"""Arrow's names for Hadoop's schemes of URLs."""
 
 Location = str | os.PathLike[str]
 
+SCRATCH = "_commit_"
+"""The beginning of the names of files that `put_text` is about to rename. A killed process leaves some behind."""
+
 
 def named(place: Location) -> str:
-    """A folder by the name that it has everywhere: an absolute path, or the URL."""
+    """A folder by the name that it has everywhere: an absolute path, or the URL. NABLA_PATH for a name that no folder has."""
     text = os.fspath(place)
+    if not isinstance(text, str) or not text.strip() or "\0" in text:
+        raise NablaError("NABLA_PATH", f"{text!r} is no folder", place="path", remedy="Name a folder, or a URL.")
     return text.rstrip("/") if is_url(text) else os.path.abspath(text)
 
 
@@ -36,34 +46,64 @@ def is_url(place: Location) -> bool:
     return _URL.match(os.fspath(place)) is not None
 
 
+def is_inside(place: str, folder: str) -> bool:
+    """Whether a place is a folder or in it, by its real path. Both have the names that `named` gives."""
+    if is_url(place) or is_url(folder):
+        return f"{place}/".startswith(f"{folder}/")
+    inner, outer = os.path.realpath(place), os.path.realpath(folder)
+    return os.path.commonpath([inner, outer]) == outer
+
+
 def is_absolute(place: str) -> bool:
     return is_url(place) or os.path.isabs(place)
 
 
 def exists(place: Location) -> bool:
-    return _info(place).type != fs.FileType.NotFound if is_url(place) else os.path.exists(place)
+    return _info(place).type != fs.FileType.NotFound if is_url(place) else _mode(place) != 0
 
 
 def is_file(place: Location) -> bool:
-    return _info(place).type == fs.FileType.File if is_url(place) else os.path.isfile(place)
+    return _info(place).type == fs.FileType.File if is_url(place) else stat.S_ISREG(_mode(place))
 
 
 def is_folder(place: Location) -> bool:
-    return _info(place).type == fs.FileType.Directory if is_url(place) else os.path.isdir(place)
+    return _info(place).type == fs.FileType.Directory if is_url(place) else stat.S_ISDIR(_mode(place))
 
 
 def is_link(place: Location) -> bool:
     return not is_url(place) and os.path.islink(place)
 
 
+def stays_below(path: str) -> bool:
+    """Whether a path that is relative to a folder names something in that folder, links apart."""
+    return not is_absolute(path) and not {"", ".", ".."} & set(path.split("/"))
+
+
+def is_really_in(place: Location, folder: Location) -> bool:
+    """Whether a place is in a folder once all links are followed. Object stores have no links."""
+    real, home = _real(place), _real(folder)
+    return real == home or real.startswith(home.rstrip("/") + "/")
+
+
+def _real(place: Location) -> str:
+    text = os.fspath(place)
+    if is_url(text) and not _is_of_this_machine(text):
+        return text
+    return os.path.realpath(text.removeprefix("file://"))
+
+
 def size(place: Location) -> int:
-    return int(_info(place).size or 0) if is_url(place) else os.path.getsize(place)
+    if is_url(place):
+        return int(_info(place).size or 0)
+    with reading(place):
+        return current().stat(os.fspath(place)).st_size
 
 
 def modified(place: Location) -> float:
-    """When, in seconds since 1970. A folder at a URL has no such time. FileNotFoundError where nothing is."""
+    """The time of the last change in seconds since 1970; 0 for a folder at a URL. FileNotFoundError if there is nothing."""
     if not is_url(place):
-        return os.lstat(place).st_mtime
+        with reading(place):
+            return current().modified(os.fspath(place))
     info = _info(place)
     if info.type == fs.FileType.NotFound:
         raise FileNotFoundError(os.fspath(place))
@@ -71,9 +111,10 @@ def modified(place: Location) -> float:
 
 
 def names(folder: Location) -> list[str]:
-    """What is in a folder. FileNotFoundError, or NotADirectoryError, where there is none."""
+    """The names in a folder. FileNotFoundError or NotADirectoryError if there is none."""
     if not is_url(folder):
-        return os.listdir(folder)
+        with reading(folder):
+            return current().names(os.fspath(folder))
     system, path = _at(folder)
     return [info.base_name for info in system.get_file_info(fs.FileSelector(path))]
 
@@ -81,7 +122,8 @@ def names(folder: Location) -> list[str]:
 def tree(folder: Location) -> Iterator[tuple[str, list[str], list[str]]]:
     """Every folder in a folder, with the names of folders and files in it, as `os.walk` has them."""
     if not is_url(folder):
-        yield from os.walk(folder)
+        with reading(folder):
+            yield from current().tree(os.fspath(folder))
         return
     system, path = _at(folder)
     found = system.get_file_info(fs.FileSelector(path, allow_not_found=True))
@@ -92,8 +134,9 @@ def tree(folder: Location) -> Iterator[tuple[str, list[str], list[str]]]:
 
 
 def make_folder(place: Location) -> None:
+    """Make a folder with those above it. A new name is synced at once: nobody would think of it later."""
     if not is_url(place):
-        os.makedirs(place, exist_ok=True)
+        _make_folder(os.fspath(place))
     elif _is_of_this_machine(place):
         system, path = _at(place)
         system.create_dir(path)
@@ -105,13 +148,14 @@ def remove(place: Location) -> None:
         system, path = _at(place)
         system.delete_file(path)
     else:
-        os.remove(place)
+        with writing(place):
+            current().remove(os.fspath(place))
 
 
 def remove_folder(place: Location) -> None:
     """Delete a folder with all that is in it, as far as that can be done: what is left is a vacuum's."""
     if not is_url(place):
-        shutil.rmtree(place, ignore_errors=True)
+        current().remove_folder(os.fspath(place))
         return
     with contextlib.suppress(OSError):
         system, path = _at(place)
@@ -119,60 +163,170 @@ def remove_folder(place: Location) -> None:
 
 
 def move(source: Location, target: Location) -> None:
-    """Both are in one lake."""
+    """Move a file within a lake."""
     if is_url(source):
         system, path = _at(source)
         system.move(path, _at(target)[1])
     else:
-        os.rename(source, target)
+        with writing(target):
+            current().move(os.fspath(source), os.fspath(target))
 
 
 def open_text(place: Location) -> TextIO:
     """A text to read, line by line."""
     if not is_url(place):
-        return open(place, encoding="utf-8")
+        with reading(place):
+            return current().read(os.fspath(place), lambda path: open(path, encoding="utf-8"))
     system, path = _at(place)
     return io.TextIOWrapper(system.open_input_stream(path), encoding="utf-8")
 
 
-def parquet_file(place: Location) -> pq.ParquetFile:
-    return pq.ParquetFile(*_parquet(place))
+def write_text(place: Location, text: str) -> None:
+    """Write a small file. It is not synced, and a reader may see a part of it."""
+    if is_url(place):
+        system, path = _at(place)
+        with system.open_output_stream(path) as stream:
+            stream.write(text.encode())
+    else:
+        write(place, lambda path: _write_text(path, text))
+
+
+def put_text(place: Location, text: str, *, overwrite: bool = False) -> None:
+    """Write a small file of this machine that is there, whole and synced, or not at all.
+
+    FileExistsError where there is one already, unless it may be overwritten.
+    """
+    target = os.fspath(place)
+    folder, name = os.path.split(target)
+    scratch = os.path.join(folder, f"{SCRATCH}{name}.{uuid.uuid4().hex}.tmp")
+    machine = current()
+    with writing(place):
+        try:
+            machine.write(scratch, lambda path: _write_text(path, text))
+            machine.sync(scratch)
+            if overwrite:
+                machine.move(scratch, target)
+            else:
+                machine.link(scratch, target)
+        finally:
+            with contextlib.suppress(OSError):
+                machine.remove(scratch)
+        machine.sync_folder(folder)
+
+
+def sync(places: Iterable[Location]) -> None:
+    """Wait until files, and the folders that they are in, are on the disk. A file at a URL is, once it is written."""
+    machine = current()
+    paths = {os.fspath(place) for place in places if not is_url(place)}
+    if not machine.syncs or not paths:
+        return
+    machine.do_each(_sync, sorted(paths))
+    for folder in sorted({os.path.dirname(path) for path in paths}):
+        sync_folder(folder)
+
+
+def _sync(path: str) -> None:
+    with writing(path):
+        current().sync(path)
+
+
+def sync_folder(place: Location) -> None:
+    """Wait until the names in a folder are on the disk."""
+    if not is_url(place):
+        with writing(place):
+            current().sync_folder(os.fspath(place))
+
+
+@contextlib.contextmanager
+def parquet_file(place: Location) -> Iterator[pq.ParquetFile]:
+    """A Parquet file to read from, within a `with` block."""
+    with reading(place):
+        if is_url(place):
+            system, path = _at(place)
+            file = pq.ParquetFile(system.open_input_file(path))
+        else:
+            file = current().read(os.fspath(place), pq.ParquetFile)
+        with file:
+            yield file
 
 
 def parquet_footer(place: Location) -> pq.FileMetaData:
-    if not is_url(place):
-        return pq.read_metadata(place)
-    system, path = _at(place)
-    return pq.read_metadata(path, filesystem=system)
+    with reading(place):
+        if not is_url(place):
+            return current().read(os.fspath(place), pq.read_metadata)
+        system, path = _at(place)
+        return pq.read_metadata(path, filesystem=system)
 
 
 def read_parquet(place: Location, columns: Sequence[str] | None = None) -> pa.Table:
     wanted = None if columns is None else list(columns)
-    if not is_url(place):
-        return pq.read_table(place, columns=wanted, partitioning=None)
-    system, path = _at(place)
-    return pq.read_table(path, columns=wanted, partitioning=None, filesystem=system)
+    with reading(place):
+        if not is_url(place):
+            return current().read(os.fspath(place), lambda path: pq.read_table(path, columns=wanted, partitioning=None))
+        system, path = _at(place)
+        return pq.read_table(path, columns=wanted, partitioning=None, filesystem=system)
 
 
 def write_parquet(table: pa.Table, place: Location, **options: Any) -> None:
     if is_url(place):
         system, path = _at(place)
-        pq.write_table(table, path, filesystem=system, **options)
+        with writing(place):
+            pq.write_table(table, path, filesystem=system, **options)
     else:
-        pq.write_table(table, place, **options)
+        write(place, lambda path: pq.write_table(table, path, **options))
+
+
+def write(place: Location, fill: Callable[[str], None]) -> None:
+    """Let a function write a file of this machine."""
+    with writing(place):
+        current().write(os.fspath(place), fill)
 
 
 def parquet_files(folder: Location) -> list[str]:
-    """The paths of the Parquet files that Spark wrote into a folder, in order."""
-    listed = names(folder) if is_folder(folder) else []
+    """The paths of the Parquet files that Spark wrote into a folder, in order. NABLA_VACUUMED where the folder is gone: to
+    take that for a folder without rows would lose them."""
+    try:
+        listed = names(folder)
+    except FileNotFoundError as error:
+        raise NablaError(
+            "NABLA_VACUUMED",
+            "rows that were written, but not committed yet, are not there any more",
+            place=os.fspath(folder),
+            remedy="Repeat the operation.",
+        ) from error
     return [os.path.join(folder, n) for n in sorted(listed) if n.endswith(".parquet") and not n.startswith(("_", "."))]
 
 
-def _parquet(place: Location) -> tuple[Any, ...]:
-    if not is_url(place):
-        return (place,)
-    system, path = _at(place)
-    return (system.open_input_file(path),)
+def _make_folder(path: str) -> None:
+    if is_folder(path):
+        return
+    parent = os.path.dirname(path)
+    if parent:
+        _make_folder(parent)
+    with writing(path):
+        with contextlib.suppress(FileExistsError):  # somebody else makes it at the same time
+            current().make_folder(path)
+        current().sync_folder(parent or os.curdir)
+    if not is_folder(path):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+
+
+def _mode(place: Location) -> int:
+    """The mode of the file or folder at a path, which tells its kind; zero if there is none."""
+    try:
+        return current().stat(os.fspath(place)).st_mode
+    except ValueError:  # a name that no file can have
+        return 0
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP):
+            return 0
+        with reading(place):
+            raise
+
+
+def _write_text(path: str, text: str) -> None:
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        file.write(text)
 
 
 def _info(place: Location) -> fs.FileInfo:
@@ -194,5 +348,13 @@ def _at(place: Location) -> tuple[fs.FileSystem, str]:
 @lru_cache(maxsize=32)
 def _filesystem(scheme: str, host: str) -> tuple[fs.FileSystem, str]:
     """The file system of a URL, and how paths in it begin: with the bucket, in an object store."""
-    system, root = fs.FileSystem.from_uri(f"{scheme}://{host}/")
+    try:
+        system, root = fs.FileSystem.from_uri(f"{scheme}://{host}/")
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise NablaError(
+            "NABLA_PATH",
+            f"there is no access to {scheme}://{host}: {error}",
+            place=f"{scheme}://{host}",
+            remedy="Use a path of this machine, or a URL that Arrow knows, such as s3://, gs://, abfs:// or hdfs://.",
+        ) from None
     return system, root

@@ -1,15 +1,17 @@
 """A table with a commit on top that nobody has made yet: its files are written, and the log does not know of them.
 
-What a transaction would do can be read like any other version, before it is decided whether it will be done.
+So the outcome of a transaction can be read like any other version, before it is decided whether to commit it.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from nabla._cached import cached_property
+from nabla.storage import locations
 from nabla.storage.catalog import Pending
 from nabla.storage.deltalog import Commit
 from nabla.storage.table import Snapshot, StoredTable
@@ -19,7 +21,7 @@ class PreparedTable(StoredTable):
     """The versions of a table, and after them the one that a promised commit would make."""
 
     def __init__(self, table: StoredTable, version: int, pending: Pending) -> None:
-        super().__init__(table.folder)
+        super().__init__(table.folder, closed=table.closed)
         self._table = table
         self._version = version
         self._pending = pending
@@ -43,6 +45,13 @@ class PreparedTable(StoredTable):
     def metadata(self, version: int) -> Mapping[str, Any]:
         return self._pending.metadata if version == self._version else self._table.metadata(version)
 
+    def timestamp(self, version: int) -> int:
+        """The time of the newest file for a promised version, because it has no time of its own yet."""
+        if version != self._version:
+            return self._table.timestamp(version)
+        times = [locations.modified(os.path.join(self.folder, file.path)) for file in self._pending.adds]
+        return int(max(times) * 1000) if times else self._table.timestamp(version - 1)
+
     def commits(self, after: int, upto: int) -> Iterator[Commit | None]:
         yield from self._table.commits(after, min(upto, self._version - 1))
         if after < self._version <= upto:
@@ -50,7 +59,7 @@ class PreparedTable(StoredTable):
             yield Commit(self._version, 0, "", self._pending.metadata, adds, data_change=True)
 
     def identity(self, version: int) -> Hashable:
-        """Another transaction may make a version of the same number, with other files."""
+        """The number and the files of a promised version, because another transaction may make a version of the same number."""
         if version != self._version:
             return version
         return (version, *(file.path for file in (*self._pending.adds, *self._pending.removes)))

@@ -1,4 +1,4 @@
-"""Rows replaced by key: what a table has for some keys gives way to new rows, file by file."""
+"""Rows replaced by key: the rows of a table that have some keys give way to new rows, file by file."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def compare_rows(
 
 @dataclass(frozen=True)
 class _Part:
-    """What becomes of one file: its other rows with the new versions, or the files that these were written to; `settled`
-    are the places of new rows that are where they belong."""
+    """The replacement of one file: its other rows with the new versions, or the files that these were written to;
+    `settled` are the places of new rows that are where they belong."""
 
     file: DataFile
     deleted: pa.Table
@@ -77,7 +77,7 @@ class _Part:
 
 
 def _written(part: _Part, writer: Writer) -> _Part:
-    """Few rows are left to be written together with others."""
+    """Write the rows of a part, unless they are few: these are written later, together with others."""
     if part.left is None or writer.is_small(part.left.num_rows):
         return part
     return replace(part, left=None, written=writer.written(part.left))
@@ -103,7 +103,7 @@ class _Comparison:
             return [found for found in pool.map(in_thread(part), self.snapshot.files) if found is not None]
 
     def outcome(self, parts: Sequence[_Part]) -> tuple[pa.Table, pa.Table, pa.Table]:
-        """Deleted rows, inserted ones, and of these the ones that have no place in any file."""
+        """The deleted rows, the inserted rows, and those of the inserted rows that no file has a place for."""
         settled = pa.chunked_array([part.settled for part in parts], pa.int64())
         new = self.rows.filter(pc.invert(pc.is_in(pa.arange(0, self.rows.num_rows), value_set=settled)))
         nothing = self.snapshot.schema.empty_table()
@@ -133,7 +133,7 @@ class _Comparison:
 
 
 def finder(keys: pa.Table) -> Places:
-    """Where distinct keys stand, to look others up."""
+    """The positions of distinct keys, for look-ups."""
     if keys.num_columns == 1 and not types.is_nested(keys.schema.types[0]):
         values = bags.groupable(keys.column(0)).combine_chunks()
         return lambda wanted: pc.index_in(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nabla.storage import bags, faults, files, reading
+from nabla.storage import bags, files, machine, reading
 from nabla.storage.files import DataFile
 from nabla.storage.statistics import bounded
 from nabla.storage.table import Snapshot
@@ -76,8 +76,8 @@ class Writer:
         return count * 4 < self.rows
 
     def written(self, rows: pa.Table) -> tuple[DataFile, ...]:
-        """What is left of a large file. Twice the size is fine: where a table shrinks, every file is a little larger
-        than files should be."""
+        """Write the rows that are left of a large file. Twice the size is fine: where a table shrinks, every file is a little
+        larger than files should be."""
         return files.write(self.snapshot.folder, rows, rows=2 * self.rows)
 
     def finish(self, insert: pa.Table | None) -> None:
@@ -87,7 +87,7 @@ class Writer:
         if insert is not None:
             self.write(reading.conform(insert, self.snapshot.schema))
         self.flush()
-        faults.point("rewrite.done")
+        machine.point("rewrite.done")
 
     def _to_fold(self) -> Iterator[DataFile]:
         """The smallest of the small files, where there are many; not so many that one change pays for a whole table."""
@@ -157,14 +157,14 @@ def _holds_candidates(snapshot: Snapshot, file: DataFile, wanted: pa.Table, key:
 
 
 def _reduced(left: pa.Table, near: pa.Table, found: pa.Array) -> pa.Table:
-    """What is still to be found. Equal rows of `left` and `near` are identical, so their difference is exact."""
+    """The rows that are still to be found. Equal rows of `left` and `near` are identical, so their difference is exact."""
     place = near.num_columns - 1
     taken = near.set_column(place, near.schema.field(bags.N), pc.negate(found)).filter(pc.greater(found, _ZERO))
     return bags.consolidate(pa.concat_tables([left, taken]))
 
 
 def _admitted(file: DataFile, column: pa.Field, values: pa.ChunkedArray) -> pa.Array | None:
-    """Which values the bounds of a file's column admit, or None where nothing is known."""
+    """The values that the bounds of a file's column allow, as a mask; None if they are unknown."""
     if column.name == bags.N or not bounded(column.type):
         return None
     nulls = file.nulls.get(column.name)

@@ -18,8 +18,11 @@ _PHYSICAL = "delta.columnMapping.physicalName"
 
 @lru_cache(maxsize=256)
 def arrow(schema_json: str) -> pa.Schema:
-    """The Arrow schema of a table. NABLA_TYPE where a column has a type that Delta does not know."""
-    return pa.schema(_parsed(schema_json).to_arrow())
+    """The Arrow schema of a table. NABLA_TYPE where a column has a type that Delta does not know, or too many levels."""
+    try:
+        return pa.schema(_parsed(schema_json).to_arrow())
+    except pa.ArrowException as error:
+        raise _not_storable(str(error)) from error
 
 
 def storable(schema_json: str) -> Schema:
@@ -28,6 +31,7 @@ def storable(schema_json: str) -> Schema:
         # deltalake 1.6 overlooks these when it declares the features of a new table, which makes the table unreadable.
         if _has(field["type"], "timestamp_ntz", in_map=False):
             raise _not_storable(f'column "{field["name"]}" has TIMESTAMP_NTZ inside of a MAP')
+    arrow(schema_json)  # a schema that cannot be read again is not written
     return _parsed(schema_json)
 
 

@@ -1,4 +1,4 @@
-"""What is known about a file's columns without reading it: bounds and NULL counts, from Parquet footers or a Delta log.
+"""Statistics of a file's columns from Parquet footers or the Delta log: bounds and NULL counts.
 
 Everything here is *sound*: a value of the file is never below its minimum or above its maximum. Where a writer rounds
 the wrong way or leaves something out, the bound is widened or dropped. NaN is greater than every number, as in Spark.
@@ -234,7 +234,7 @@ def _delta_text(value: Value, *, up: bool) -> str | None:
 
 
 def _delta_timestamp(value: datetime, *, up: bool) -> str | None:
-    """Delta's readers expect milliseconds."""
+    """A bound in milliseconds, as Delta's readers expect it."""
     whole = value.replace(microsecond=value.microsecond // 1000 * 1000)
     if up and whole != value:
         try:

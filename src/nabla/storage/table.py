@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,25 +12,17 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
+from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError, DeltaProtocolError
-from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 
 from nabla._cached import cached_property
-from nabla.errors import Conflict, NablaError
-from nabla.storage import deltalog, locations, schemas, statistics
+from nabla.errors import Conflict, MissingFile, NablaError
+from nabla.storage import boundary, delta_writer, deltalog, locations, schemas, statistics, url_commits
 from nabla.storage.files import DataFile
 from nabla.storage.locations import Location
 
 _CACHED = 8
 _TRUE = pa.scalar(True, pa.bool_())
-_CONFIGURATION = {
-    # A version must stay readable for as long as a view refers to it: only `vacuum` knows for how long that is.
-    "delta.enableExpiredLogCleanup": "false",
-    # Loading and committing read every commit since the last checkpoint, about 0.5 ms each.
-    "delta.checkpointInterval": "10",
-}
-_AFTER_COMMIT = PostCommitHookProperties(cleanup_expired_logs=False)
 
 
 @dataclass(frozen=True)
@@ -77,16 +68,21 @@ class Snapshot:
 class StoredTable:
     """The Delta table in a folder, whoever writes it. Safe to share between threads."""
 
-    def __init__(self, folder: Location) -> None:
-        """Looks at nothing yet. NABLA_PATH for a folder that cannot hold a table whatever is in it."""
+    def __init__(self, folder: Location, *, closed: bool = False) -> None:
+        """Reads nothing yet. NABLA_PATH for a folder that cannot hold a table whatever is in it.
+
+        All files of a `closed` table have to be in its folder: NABLA_OUTSIDE where its log names others.
+        """
         self.folder = locations.named(folder)
         if re.search("%[0-9A-Fa-f]{2}", self.folder):  # deltalake writes such a path, and then reads another one
             raise NablaError("NABLA_PATH", "a folder's name contains a % code", place=self.folder, remedy="Rename it.")
+        self.closed = closed
         self._lock = threading.RLock()
         self._latest = -1
         self._handle: DeltaTable | None = None
         self._snapshots: OrderedDict[int, Snapshot] = OrderedDict()
         self._seen: set[int] = set()
+        self._expected = (-1, 0)
 
     @classmethod
     def create(
@@ -100,16 +96,13 @@ class StoredTable:
         table = cls(folder)
         schema = schemas.storable(schema_json)
         locations.make_folder(table.folder)
+        locations.sync(os.path.join(table.folder, file.path) for file in adds)
         try:
-            create_table_with_add_actions(
-                table.folder,
-                schema,
-                [_add(file) for file in adds],
-                configuration=_CONFIGURATION,
-                commit_properties=_properties(metadata or {}),
-                post_commithook_properties=_AFTER_COMMIT,
-            )
-        except DeltaError as error:
+            if locations.is_url(table.folder):
+                url_commits.create(table.folder, schema, adds, metadata or {})
+            else:
+                delta_writer.create(table.folder, schema.to_json(), adds, metadata or {})
+        except (FileExistsError, DeltaError) as error:
             if table.exists():
                 raise Conflict("NABLA_CONFLICT", "there is a table already", place=table.folder) from error
             raise _write_failed(table.folder, error) from error
@@ -130,11 +123,14 @@ class StoredTable:
             found = self.listed(version)
             if found.version not in self._seen:
                 _check_files(found, newest=found.version == self._latest)
+                if self.closed:
+                    boundary.check_links((file.path for file in found.files), self.folder)
+                self._check_rows(found)
                 self._seen.add(found.version)
             return found
 
     def listed(self, version: int | None = None) -> Snapshot:
-        """What the log says of a version, whose files may be gone. NABLA_VERSION_GONE where its log was cleaned up."""
+        """A version as its log describes it; its files may be gone. NABLA_VERSION_GONE if its log was cleaned up."""
         with self._lock:
             latest = self.latest()
             wanted = latest if version is None else version
@@ -143,9 +139,21 @@ class StoredTable:
             found = self._snapshots.get(wanted)
             if found is None:
                 found = _snapshot(self.folder, self._load(wanted), newest=wanted == latest)
+                if self.closed:
+                    boundary.check_files((file.path for file in found.files), self.folder)
                 self._seen.discard(wanted)
             self._remember(found)
             return found
+
+    def expect(self, version: int, rows: int) -> None:
+        """Say how many rows a version has, as a catalog knows it: a log or a file that lost some is noticed when it is read."""
+        with self._lock:
+            self._expected = (version, rows)
+
+    def _check_rows(self, found: Snapshot) -> None:
+        version, rows = self._expected
+        if found.version == version and found.rows != rows:
+            raise deltalog.corrupt(self.folder, f"version {version} has {found.rows} rows instead of {rows}")
 
     def metadata(self, version: int) -> Mapping[str, Any]:
         """Nabla's section of a version's commit metadata; empty where somebody else wrote it."""
@@ -156,7 +164,7 @@ class StoredTable:
         return deltalog.commits(self.folder, after, upto)
 
     def identity(self, version: int) -> Hashable:
-        """What tells a version of this table from any other that it ever had or might have had."""
+        """An identity of a version that no other version of this table has, nor one that was promised and never made."""
         return version
 
     def is_made(self, version: int) -> bool:
@@ -164,7 +172,7 @@ class StoredTable:
         return True
 
     def timestamp(self, version: int) -> int:
-        """When a version was made, in milliseconds since 1970."""
+        """The time when a version was made, in milliseconds since 1970."""
         commit = deltalog.read_commit(self.folder, version)
         return commit.timestamp if commit is not None else 0
 
@@ -177,17 +185,17 @@ class StoredTable:
     ) -> int:
         """Make version `expected` + 1 out of version `expected`, or raise Conflict where somebody else made it."""
         with self._lock:
-            handle = self._load(expected)
-            actions: list[AddAction | RemoveAction] = [*map(_add, adds), *map(_remove, removes)]
+            latest = self.latest()
+            if latest > expected:
+                raise _conflict(self.folder, expected)
+            if latest < expected:
+                raise deltalog.no_version(self.folder, expected, latest)
             try:
-                handle.create_write_transaction(
-                    actions,
-                    mode="append",
-                    schema=handle.schema(),
-                    commit_properties=_properties(metadata),
-                    post_commithook_properties=_AFTER_COMMIT,
-                )
-            except CommitFailedError as error:
+                if locations.is_url(self.folder):
+                    url_commits.commit(self._load(expected), adds, removes, metadata)
+                else:
+                    delta_writer.commit(self.folder, expected + 1, adds, removes, metadata)
+            except (FileExistsError, CommitFailedError) as error:
                 if self.latest() > expected:
                     raise _conflict(self.folder, expected) from error
                 raise _write_failed(self.folder, error) from error
@@ -216,8 +224,10 @@ class StoredTable:
         handle = self._handle
         try:
             if handle is not None and handle.version() < version == self.latest():
+                deltalog.check_whole(self.folder, range(handle.version() + 1, version + 1))
                 handle.update_incremental()
             if handle is None or handle.version() != version:
+                deltalog.check_whole(self.folder, deltalog.commits_needed(self.folder, version))
                 handle = DeltaTable(self.folder, version=version)
         except DeltaError as error:
             raise self._unreadable(version, error) from error
@@ -246,7 +256,8 @@ def _snapshot(folder: str, handle: DeltaTable, *, newest: bool) -> Snapshot:
     try:
         files = _files(folder, handle, schemas.arrow(schema_json), logical)
     except FileNotFoundError as error:
-        raise _missing(folder, handle.version(), error.filename or str(error), newest=newest) from error
+        path = error.place if isinstance(error, MissingFile) else error.filename or str(error)
+        raise _missing(folder, handle.version(), path, newest=newest) from error
     return Snapshot(
         folder=folder,
         version=handle.version(),
@@ -287,7 +298,10 @@ def _files(folder: str, handle: DeltaTable, schema: pa.Schema, logical: Mapping[
 def _deletion_vectors(folder: str, handle: DeltaTable) -> dict[str, pa.BooleanArray]:
     if "deletionVectors" not in (handle.protocol().reader_features or ()):
         return {}
-    table = pa.table(handle.deletion_vectors())
+    try:
+        table = pa.table(handle.deletion_vectors())
+    except DeltaError as error:  # the files that hold them are vacuumed like others
+        raise FileNotFoundError(_first_line(error)) from error
     real = os.path.realpath(deltalog.decoded(folder))
     paths = (os.path.relpath(os.path.realpath(deltalog.decoded(url)), real) for url in table["filepath"].to_pylist())
     return {path: mask.values for path, mask in zip(paths, table["selection_vector"], strict=True)}
@@ -310,19 +324,6 @@ def _missing(folder: str, version: int, path: str, *, newest: bool) -> NablaErro
     if newest:
         return deltalog.corrupt(folder, f"the file {path} is missing")
     return gone(folder, version, "its files were vacuumed")
-
-
-def _add(file: DataFile) -> AddAction:
-    return AddAction(file.path, file.bytes, {}, int(time.time() * 1000), True, file.delta_statistics)
-
-
-def _remove(file: DataFile) -> RemoveAction:
-    return RemoveAction(file.path, True, int(time.time() * 1000), file.bytes)
-
-
-def _properties(metadata: Mapping[str, Any]) -> CommitProperties:
-    # No retries: they would put the commit on top of somebody else's, which is not what the caller looked at.
-    return CommitProperties(custom_metadata={deltalog.SECTION: dict(metadata)}, max_commit_retries=0)
 
 
 def _conflict(folder: str, expected: int) -> Conflict:

@@ -2,16 +2,25 @@
 
 Data files are written first, and a commit makes them part of a table later, or never. Whoever prepares a commit does so inside
 of an `Uncommitted`: all functions that write data files note them there, so that they can be deleted if the commit fails.
+
+Those who write give signs of life, small files in the lake's folder: with a lease a vacuum keeps what they have written so
+far, and with a turn one that waits goes first. A sign that was not renewed for a while was left by a process that died, and
+counts no more.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable
+import os
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar, Token
 from typing import ParamSpec, TypeVar
 
 from nabla.storage import locations
+from nabla.storage.boundary import LEASES
+from nabla.storage.machine import current
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -39,7 +48,7 @@ class Uncommitted:
         """Delete all that was noted. A file that cannot be deleted is left to the next vacuum."""
         while self._paths:
             path = self._paths.pop()
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 if locations.is_folder(path):
                     locations.remove_folder(path)
                 else:
@@ -68,3 +77,156 @@ def in_thread(function: Callable[P, T]) -> Callable[P, T]:
             _CURRENT.reset(token)
 
     return run
+
+
+EXPIRES = 60.0
+"""Seconds after which a lease that was not renewed counts no more."""
+TURN_EXPIRES = 10.0
+"""The same for the right to go first: others only lose a little time if it is taken from one that is alive."""
+_RENEWED = 2.0
+_CLOCKS_DIFFER = 2.0  # seconds by which the times of files may lag behind the clock
+TURN = "_nabla/turn"
+_GLANCE = 0.005  # seconds between two looks whether somebody is through
+
+
+class Leases:
+    """The leases that this process holds on a lake. Safe to share between threads; a thread of its own renews them."""
+
+    def __init__(self, lake: str) -> None:
+        self._lake = lake
+        self._held: set[str] = set()
+        self._lock = threading.Lock()
+        self._is_renewing = _never
+
+    def take(self) -> Lease:
+        """A lease from now on: files that are written until it ends are kept by every vacuum. A process that
+        cannot write here will write nothing else, and gets a lease that protects nothing."""
+        folder = os.path.join(self._lake, LEASES)
+        begun = int((current().now() - _CLOCKS_DIFFER) * 1000)
+        path = os.path.join(folder, f"{begun}-{uuid.uuid4().hex}")
+        try:
+            locations.make_folder(folder)
+            locations.write_text(path, "")
+        except OSError:
+            return Lease(self, "")
+        self._keep_renewing(path)
+        return Lease(self, path)
+
+    @contextmanager
+    def turn(self, wanted: bool) -> Iterator[None]:
+        """Where it is wanted, let all writers that begin after this one wait until it is through.
+
+        Otherwise a writer that commits often and quickly would make a slow one repeat its work for ever. Only one
+        can be first; another one that wants to be has to wait. At a URL, where no file can be made for one process only,
+        nobody waits.
+        """
+        path = os.path.join(self._lake, TURN)
+        first = locations.is_url(self._lake)
+        claimed = False
+        while not first:
+            claimed = wanted and _claim(path)
+            first = claimed or not (wanted or _is_claimed(path))
+            if not first:
+                current().wait(_GLANCE)
+        if claimed:
+            self._keep_renewing(path)
+        try:
+            yield
+        finally:
+            if claimed:
+                self.end(path)
+
+    def _keep_renewing(self, path: str) -> None:
+        with self._lock:
+            self._held.add(path)
+            if not self._is_renewing():
+                self._is_renewing = current().run_aside(self._renew)
+
+    def end(self, path: str) -> None:
+        with self._lock:
+            self._held.discard(path)
+        with suppress(OSError):
+            locations.remove(path)
+
+    def _renew(self) -> None:
+        """Ends with the last lease. Real time counts here, whatever machine is in use."""
+        resting = threading.Event()
+        while True:
+            resting.wait(_RENEWED)
+            with self._lock:
+                held = list(self._held)
+                if not held:
+                    self._is_renewing = _never
+                    return
+            for path in held:
+                with suppress(OSError):
+                    locations.write_text(path, str(current().now()))
+                with self._lock:
+                    ended = path not in self._held
+                if ended:  # meanwhile, so that the file has just been made again
+                    self.end(path)
+
+
+def _never() -> bool:
+    return False
+
+
+class Lease:
+    """Protects files from vacuums until it is closed, or until the object is gone."""
+
+    def __init__(self, leases: Leases, path: str) -> None:
+        self._leases = leases
+        self._path = path
+        self._process = os.getpid()
+
+    def close(self) -> None:
+        if self._path and self._process == os.getpid():  # a forked child has a copy, and holds nothing
+            self._leases.end(self._path)
+            self._path = ""
+
+    def __del__(self) -> None:
+        with suppress(Exception):
+            self.close()
+
+
+def oldest_living(lake: str) -> float | None:
+    """The time when the oldest lease that still counts began, in seconds since 1970."""
+    begun = [int(name.partition("-")[0]) / 1000 for name, age in _ages(lake) if age < EXPIRES]
+    return min(begun, default=None)
+
+
+def expired(lake: str) -> list[str]:
+    """The files of leases that processes left when they died."""
+    return [os.path.join(lake, LEASES, name) for name, age in _ages(lake) if age >= EXPIRES]
+
+
+def _ages(lake: str) -> Iterator[tuple[str, float]]:
+    folder = os.path.join(lake, LEASES)
+    for name in locations.names(folder) if locations.is_folder(folder) else ():
+        if name.partition("-")[0].isdigit():
+            with suppress(FileNotFoundError):  # ended while we look
+                yield name, current().now() - locations.modified(os.path.join(folder, name))
+
+
+def _claim(path: str) -> bool:
+    if _is_claimed(path):
+        return False
+    try:
+        locations.put_text(path, "")
+    except FileExistsError:
+        return False
+    return True
+
+
+def _is_claimed(path: str) -> bool:
+    if not locations.exists(path):  # the usual case, for which an error need not be raised
+        return False
+    try:
+        age = current().now() - locations.modified(path)
+    except FileNotFoundError:
+        return False
+    if age < TURN_EXPIRES:
+        return True
+    with suppress(FileNotFoundError):
+        locations.remove(path)
+    return False

@@ -1,54 +1,67 @@
-"""Deleting what nothing needs any more: files of versions that nobody refers to, folders of dropped objects, leftovers.
+"""Deletes files that nothing needs any more: those of versions that nobody refers to, of dropped objects, and leftovers.
 
-Only what the lake itself made is ever deleted: files below its own folders for tables, its log and its staging folder.
+Only files that the lake itself made are ever deleted: those below its own folders for tables, its log and its staging folder.
 Commit files of Delta logs stay; they are small, and they are the history.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from nabla.errors import NablaError
-from nabla.storage import deltalog, faults, key_counts, locations
+from nabla.storage import boundary, deltalog, key_counts, locations, machine, uncommitted
+from nabla.storage.boundary import LOG, STAGING, TABLES
 from nabla.storage.catalog import LakeState
 from nabla.storage.changes import KEY
-from nabla.storage.lakelog import LOG, STAGING, TABLES, LakeLog
+from nabla.storage.lakelog import LakeLog
+from nabla.storage.machine import current
 from nabla.storage.table import StoredTable
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Vacuumed:
-    """What was (or, in a dry run, would be) deleted: paths relative to the lake, and their size."""
+    """The deleted files, or in a dry run those to delete: paths relative to the lake, and their size. `paths` may be very
+    many, so printing this gives their number."""
 
     paths: tuple[str, ...]
     bytes: int
 
+    def __repr__(self) -> str:
+        return f"{len(self.paths)} files and folders, {_readable(self.bytes)}"
+
 
 def vacuum(lake: LakeLog, keep: Mapping[str, int], *, grace: float, dry_run: bool = False) -> Vacuumed:
-    """Delete what has not been needed for `grace` seconds.
+    """Delete files that have not been needed for `grace` seconds.
 
     `keep` gives, by the path of a part, the oldest version that somebody still needs; a part that is not named needs
     its current one only. `grace` must be longer than any transaction or read takes: it protects files that are written
-    but not yet committed, and versions that a reader has just opened.
+    but not yet committed by processes whose leases have run out, and versions that a reader has just opened. NABLA_GRACE for
+    a negative one.
     """
+    if grace < 0:
+        raise NablaError("NABLA_GRACE", f"a vacuum cannot keep files for {grace:g} seconds", remedy="Use zero or more.")
     state = lake.state()
-    cutoff = time.time() - grace
+    cutoff = min(current().now() - grace, uncommitted.oldest_living(lake.path) or math.inf)
     doomed: list[str] = []
+    boundary.check_lake(lake.path)
     for path, version in _owned(lake, state).items():
+        boundary.check_table(lake.folder(path), lake.path)
         doomed += _unneeded_files(lake.table(path), min(version, keep.get(path, version)), cutoff)
+        doomed += _unnamed_commits(lake.table(path), cutoff)
     log = StoredTable(os.path.join(lake.path, LOG))
     used = _references(lake, state) | _references(lake, _state_at(lake, log, cutoff))
     doomed += _unused_folders(lake, used, cutoff)
     doomed += _unneeded_files(log, log.latest(), cutoff)
+    doomed += uncommitted.expired(lake.path)
     size = sum(map(_size, doomed))
     if not dry_run:
         for path in doomed:
-            faults.point("vacuum.delete")
+            machine.point("vacuum.delete")
             _delete(path)
     return Vacuumed(tuple(os.path.relpath(path, lake.path) for path in doomed), size)
 
@@ -66,11 +79,20 @@ def _unneeded_files(table: StoredTable, oldest: int, cutoff: float) -> Iterator[
     needed = _needed(table, oldest)
     for folder, subfolders, names in locations.tree(table.folder):
         if folder == table.folder:
-            subfolders[:] = [name for name in subfolders if name not in ("_delta_log", key_counts.FOLDER)]
+            subfolders[:] = [name for name in subfolders if name not in (deltalog.FOLDER, key_counts.FOLDER)]
         for name in names:
             path = os.path.join(folder, name)
             if os.path.relpath(path, table.folder) not in needed and _modified(path) < cutoff:
                 yield path
+
+
+def _unnamed_commits(table: StoredTable, cutoff: float) -> Iterator[str]:
+    """Commits and checkpoints that a killed process had written, but not given their names."""
+    log = deltalog.log_folder(table.folder)
+    for name in locations.names(log):
+        path = os.path.join(log, name)
+        if name.startswith(locations.SCRATCH) and _modified(path) < cutoff:
+            yield path
 
 
 def _needed(table: StoredTable, oldest: int) -> set[str]:
@@ -135,6 +157,15 @@ def _tree(path: str) -> Iterator[str]:
     for folder, _, names in locations.tree(path):
         yield folder
         yield from (os.path.join(folder, name) for name in names)
+
+
+def _readable(size: int) -> str:
+    number, unit = float(size), "bytes"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if number < 1000:
+            break
+        number, unit = number / 1000, larger
+    return f"{number:.0f} {unit}" if unit == "bytes" else f"{number:.1f} {unit}"
 
 
 def _size(path: str) -> int:

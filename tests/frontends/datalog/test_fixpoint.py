@@ -18,7 +18,7 @@ CHAIN = [(i, i + 1) for i in range(1, 6)]
 
 
 def changed(text: str, facts: dict, change: dict) -> dict[str, SetChange]:  # type: ignore[type-arg]
-    """What maintenance says, checked against the specification."""
+    """The change by maintenance, checked against the specification."""
     program = rules(text)
     maintained = MaintainedProgram(program, facts)
     before = naive(program, facts)

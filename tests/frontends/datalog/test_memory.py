@@ -67,7 +67,7 @@ def test_a_relation_that_grows_has_few_pieces_and_all_rows() -> None:
     memory = Memory({})
     rows = MemoryRelation.of(("x",), Counter({(0,): 1}))
     for i in range(1, 1000):
-        rows = memory.extended(rows, MemoryRelation.of(("x",), Counter({(i,): 1})))
+        rows = memory.extend(rows, MemoryRelation.of(("x",), Counter({(i,): 1})))
         assert len(rows.pieces) < 12
     assert rows.set == {(i,) for i in range(1000)}
     assert len(rows) == 1000

@@ -6,13 +6,13 @@ from random import Random
 
 import pytest
 
-from nabla.dev.testing.fuzz_programs import Tally, check
+from nabla.dev.testing.fuzz_programs import ProgramTally, check
 from nabla.dev.testing.random_programs import random_program
 
 
 @pytest.mark.parametrize("block", range(4))
 def test_random_programs_are_exact_and_minimal(block: int) -> None:
-    tally = Tally()
+    tally = ProgramTally()
     for seed in range(block * 8, block * 8 + 8):
         check(random_program(Random(seed)), Random(seed), tally)
     assert tally.programs == 8

@@ -16,7 +16,7 @@ from nabla.algebra.expressions import Foreign, quote
 from nabla.algebra.json import load_plan, to_data
 from nabla.algebra.nodes import Aggregate, Distinct, Join, Project, Scan
 from nabla.algebra.sql import to_sql
-from nabla.calculus.recursion.relations import Present, deleted, inserted, set_changes
+from nabla.calculus.recursion.relations import Present, deleted_name, inserted_name, set_changes
 from nabla.frontends.datalog.evaluate import evaluate_in_memory
 from nabla.frontends.datalog.naive import naive
 from nabla.frontends.datalog.program import Program, parse_program
@@ -197,7 +197,7 @@ def test_every_query_of_a_program_is_spark_sql_and_can_be_stored() -> None:
       busy(X, N) :- node(X), N = count : { edge(X, _) }, not path(X, X).
     """)
     queries, group = program.group("path").queries, program.group("path")
-    made = {name(i) for i in group.inputs for name in (inserted, deleted)}
+    made = {name(i) for i in group.inputs for name in (inserted_name, deleted_name)}
     everything = Present(stored=True, gone=frozenset({"path"}), added=frozenset({"path"}))
     nodes = [program.plan("total"), program.plan("busy"), queries.fresh_rows("path", everything)]
     nodes += [queries.start()["path"], queries.lost(made)["path"], queries.lost_step({"path"})["path"]]

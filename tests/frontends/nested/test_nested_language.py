@@ -1,4 +1,4 @@
-"""What users write: its text, its plan, and what is said where it does not fit."""
+"""The language of nested views: its text, its plans and its errors."""
 
 from __future__ import annotations
 

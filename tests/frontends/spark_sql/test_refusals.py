@@ -1,4 +1,4 @@
-"""What is wrong with a query, where it is, and what to do."""
+"""Refused queries: the error says what is wrong, where it is, and what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What plans look like, where the rest of Nabla relies on it."""
+"""The shapes of plans on which the rest of Nabla relies."""
 
 from __future__ import annotations
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from nabla._cached import cached_property
 from nabla.algebra.expressions import Column, Expr
 
+if TYPE_CHECKING:
+    from nabla.algebra.nodes.operators import Scan
+
 
 class At(Enum):
-    """Which state of a table a scan reads. Inside a delta this is always said."""
+    """The state of a table that a scan reads: before the change, after it, or the change itself."""
 
     OLD = "old"
     NEW = "new"
@@ -19,11 +23,13 @@ class At(Enum):
 
 
 class MalformedPlan(Exception):
-    """A node was built that makes no sense: always a bug of the code that built it, never of a user's query."""
+    """Code built a node that makes no sense. This is a bug of that code, never of a user's query."""
 
 
 @dataclass(frozen=True)
 class Node:
+    """An operator of the algebra with the operators below it."""
+
     @cached_property
     def columns(self) -> tuple[Column, ...]:
         raise MalformedPlan(f"{type(self).__name__} does not say what its columns are")
@@ -53,8 +59,13 @@ class Node:
             yield from node.walk()
 
     @cached_property
+    def scans(self) -> tuple[Scan, ...]:
+        """The scans in it, from left to right; one that stands in several places as often."""
+        return tuple(scan for node in self.inputs for scan in node.scans)
+
+    @cached_property
     def signed(self) -> bool:
-        """Whether weights other than one can occur."""
+        """Whether rows can have weights other than one."""
         return any(node.signed for node in self.inputs)
 
     def _check(self, what: str, *expressions: Expr, within: frozenset[str] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Operators on changes: they make, read and tidy the weights of rows. No query of a user has them, derived changes do."""
+"""Operators on changes: they make, read and add up the weights of rows. Only derived changes have them, no user's query."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Unweigh(Node):
 
 @dataclass(frozen=True)
 class Consolidate(Node):
-    """Equal rows summed, zeros dropped. As a signed multiset it is its input; as stored rows it is the smallest one."""
+    """Adds up the weights of equal rows and drops zeros. The result is the same signed multiset in the fewest rows."""
 
     input: Node
 

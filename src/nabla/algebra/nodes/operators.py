@@ -32,6 +32,10 @@ class Scan(Node):
         return self.output
 
     @cached_property
+    def scans(self) -> tuple[Scan, ...]:
+        return (self,)
+
+    @cached_property
     def signed(self) -> bool:
         return self.at is At.DELTA
 
@@ -72,6 +76,8 @@ class Filter(Node):
 
 @dataclass(frozen=True)
 class Project(Node):
+    """A row of computed values for each row."""
+
     input: Node
     outputs: tuple[Named, ...]
 
@@ -90,7 +96,7 @@ class Project(Node):
 
 @dataclass(frozen=True)
 class Join(Node):
-    """All conjuncts of `on` must be true; a join without any is the product."""
+    """A join of rows for which all conjuncts of `on` are true; without conjuncts it is the product."""
 
     left: Node
     right: Node
@@ -145,6 +151,8 @@ class UnionAll(Node):
 
 @dataclass(frozen=True)
 class Distinct(Node):
+    """Each row once."""
+
     input: Node
 
     @cached_property
@@ -194,7 +202,7 @@ class Window(Node):
 
 @dataclass(frozen=True)
 class TopK(Node):
-    """ORDER BY … LIMIT … OFFSET …; without an order any rows will do, which has no incremental meaning."""
+    """ORDER BY … LIMIT … OFFSET …. Without an order the result may be any rows, so it cannot be maintained."""
 
     input: Node
     order: tuple[Order, ...]
@@ -211,7 +219,7 @@ class TopK(Node):
 
 @dataclass(frozen=True)
 class _BagOperator(Node):
-    """By position; the result has the left side's columns."""
+    """An operator on two bags. Columns correspond by position, and the result has those of the left side."""
 
     left: Node
     right: Node
@@ -229,7 +237,7 @@ class _BagOperator(Node):
 
 @dataclass(frozen=True)
 class ExceptAll(_BagOperator):
-    pass
+    """The bag difference: a row has as many copies as the left side has more than the right side."""
 
 
 @dataclass(frozen=True)
@@ -257,9 +265,9 @@ class Generate(Node):
 
 @dataclass(frozen=True)
 class Recursion(Node):
-    """WITH RECURSIVE … UNION ALL: the rows of `start`, the rows that `step` makes of them, those that it makes of these,
-    and so on until there are none: level by level. `step` scans the level before under the name `table`, by the fields
-    c0, c1 …; by position like a union. More levels than `most_levels`, or `most_rows` rows, Spark refuses (-1: never)."""
+    """WITH RECURSIVE … UNION ALL, level by level: the first level is `start`, the next is `step` over the level before, until
+    a level is empty. `step` scans the level before as the table `table` with the fields c0, c1 …; columns correspond by
+    position. Spark refuses more than `most_levels` levels and more than `most_rows` rows; -1 is no limit."""
 
     start: Node
     step: Node
@@ -285,13 +293,13 @@ class Recursion(Node):
 
     def reads_itself(self, node: Node) -> bool:
         """Whether a part of the step depends on the level before."""
-        return any(isinstance(n, Scan) and n.table == self.table for n in node.walk())
+        return any(scan.table == self.table for scan in node.scans)
 
 
 @dataclass(frozen=True)
 class Opaque(Node):
-    """A query kept as Spark SQL because Nabla has no algebra for it: it can be run, not propagated. `why` names the
-    operator, `place` where it stands if that is known; `tables` are the names that the text reads."""
+    """A query that is kept as Spark SQL because Nabla has no algebra for it: Spark can run it, but no rule applies to it.
+    `why` names the operator, `place` its line if that is known; `tables` are the names that the text reads."""
 
     sql: str
     tables: tuple[str, ...]

@@ -1,8 +1,7 @@
 """Formulas: the algebra in the signs of the papers, as a person would write it down.
 
-`d R` is the change of R, `R₀` its state before. What only machines need is left out: projections that drop columns or give
-them other internal names. A caller that knows more about a tree (which part of it reads a stored state, say) passes a
-`reading` that says so.
+`d R` is the change of R, `R₀` its state before. Projections that only drop columns or give them other internal names are left
+out. A caller that knows more about a tree, for example which part of it reads a stored state, passes a `reading`.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class Formula:
 
 
 Reading = Callable[["Writer", Node], Formula | None]
-"""How a subtree is written, or None where the algebra's own way will do."""
+"""The formula of a subtree, or None if it is to be written as the algebra has it."""
 
 _LITERAL_CAST = re.compile(
     r"CAST\(((?:DATE |TIMESTAMP )?'[^']*'|-?[\d.]+) AS \w+(?:\(\d+(?:, ?\d+)?\))?\)", re.IGNORECASE
@@ -76,13 +75,13 @@ class Writer:
         self._tables: dict[str, str] = {}
         for tree in trees:
             for node in tree.walk():
-                if isinstance(node, Scan) and not is_inner(node.table):  # stages have their tables' columns
-                    self._meet(node)
+                if isinstance(node, Scan) and not is_inner(node.table):  # a stage has the columns of its tables
+                    self._number_scan(node)
         labels = Counter(_label(name) for name in self._tables)
         self._ambiguous = {label for label, times in labels.items() if times > 1}
 
-    def _meet(self, scan: Scan) -> None:
-        """A table that is read twice under different names is two relations to the reader."""
+    def _number_scan(self, scan: Scan) -> None:
+        """Number the scans of a table: a table that is scanned under two sets of names is two relations to a reader."""
         names = tuple(c.name for c in scan.output)
         if (scan.table, names) not in self._occurrences:
             if all(name in self._tables for name in names):
@@ -90,7 +89,7 @@ class Writer:
             number = 1 + sum(table == scan.table for table, _ in self._occurrences)
             self._occurrences[scan.table, names] = number
             for name in names:
-                self._tables.setdefault(name, _numbered(scan.table, number))
+                self._tables.setdefault(name, _number(scan.table, number))
 
     # ------------------------------------------------------------------ making
 
@@ -106,36 +105,36 @@ class Writer:
     # ------------------------------------------------------------------- words
 
     def name(self, column: str) -> str:
-        """A column as a person calls it: with its table only where others are called the same."""
+        """A column for people: with its table only if another column has the same label."""
         found = read_name(column)
         if found is None:
             return column
         plain = part_name(found.label, found.part) if found.part else found.label
         if found.label in self._ambiguous and found.unmarked in self._tables:
             plain = f"{self._tables[found.unmarked]}.{plain}"
-        return _marked(plain, found.marks)
+        return _mark(plain, found.marks)
 
     def words(self, expr: Expr | Order | Call) -> str:
-        """An expression; what type a constant is cast to goes without saying."""
+        """An expression for people, without the casts of constants."""
         text, before = expr.spell(self.name), ""
         while text != before:
             text, before = _LITERAL_CAST.sub(r"\1", text), text
-        return bare(text)
+        return strip_parentheses(text)
 
     def conditions(self, conjuncts: tuple[Expr, ...]) -> tuple[str, ...]:
         return tuple(self._condition(c) for c in conjuncts)
 
     def _condition(self, conjunct: Expr) -> str:
-        """A column that is compared with itself elsewhere is named once."""
+        """A conjunct for people; an equality of two columns with one name is written as that name."""
         if conjunct.sides is not None:
-            names = [_unmarked(side.column) for side in conjunct.sides if side.column is not None]
+            names = [_unmark(side.column) for side in conjunct.sides if side.column is not None]
             if len(names) == 2 and names[0] == names[1]:
                 return _label(names[0])
         return self.words(conjunct)
 
     def table(self, scan: Scan) -> str:
         number = self._occurrences.get((scan.table, tuple(c.name for c in scan.output)), 1)
-        return _numbered(scan.table, number)
+        return _number(scan.table, number)
 
     def project(self, node: Project) -> Formula:
         inner = self.write(node.input)
@@ -154,9 +153,7 @@ class Writer:
         if not node.calls:
             return self.make("G" if weighed else "δ", keys, self.write(node.input))
         calls = tuple(
-            self.name(c.column.name)
-            if c.column.name.endswith(("~", "~gone"))
-            else f"{self.words(c)} → {c.column.label}"
+            self.name(c.column.name) if _is_change(c.column.name) else f"{self.words(c)} → {c.column.label}"
             for c in node.calls
         )
         sign = "γ±" if weighed else "γ"
@@ -165,7 +162,13 @@ class Writer:
         )
 
 
-def _marked(name: str, marks: str) -> str:
+def _is_change(name: str) -> bool:
+    """Whether a column of a change table has the change of a partial result, or its deleted extreme."""
+    found = read_name(name)
+    return found is not None and found.marks in (Mark.CHANGE, Mark.DELETED)
+
+
+def _mark(name: str, marks: str) -> str:
     return _MARKS.get(marks, "{}′" if marks else "{}").format(name)
 
 
@@ -174,17 +177,17 @@ def _label(name: str) -> str:
     return found.label if found else name
 
 
-def _unmarked(name: str) -> str:
+def _unmark(name: str) -> str:
     found = read_name(name)
     return found.unmarked if found else name
 
 
-def _numbered(table: str, number: int) -> str:
+def _number(table: str, number: int) -> str:
     return table if number == 1 else f"{table}·{number}"
 
 
-def bare(text: str) -> str:
-    """Without parentheses around the whole."""
+def strip_parentheses(text: str) -> str:
+    """The text without parentheses around the whole of it."""
     while text.startswith("(") and text.endswith(")"):
         depth = 0
         for i, sign in enumerate(text):
@@ -206,7 +209,9 @@ def _constant(w: Writer, n: Constant) -> Formula:
 
 def _window(w: Writer, n: Window) -> Formula:
     return w.make(
-        "ω", tuple(f"{bare(c.over(n.partition, w.name))} → {c.column.label}" for c in n.calls), w.write(n.input)
+        "ω",
+        tuple(f"{strip_parentheses(c.over(n.partition, w.name))} → {c.column.label}" for c in n.calls),
+        w.write(n.input),
     )
 
 

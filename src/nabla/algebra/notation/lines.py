@@ -1,4 +1,4 @@
-"""Formulas on the page: shared and long parts get names, lines break where a reader would break them.
+"""Formulas as lines of text: shared and long parts get names, and lines break at operators.
 
 X1 = σ[day >= '2026-03-01'](d orders) ⋈[customer = customers.id] customers₀
 X2 = d customers ⋈[customers.id = customer] orders
@@ -18,7 +18,7 @@ _WORTH_A_NAME = 12
 
 
 class Page:
-    """Lines for several formulas; a part that was given a name in one keeps it in the next."""
+    """Lines for several formulas. A part that got a name in one formula has the same name in the next."""
 
     def __init__(self, width: int = WIDTH) -> None:
         self.width = width
@@ -41,16 +41,16 @@ class Page:
                 long = [p for p in _nameable(part) if p not in self.names and len(self.text(p)) > room // 3]
                 if not long:
                     break
-                done.extend(self._named(max(long, key=lambda p: len(self.text(p)))))
+                done.extend(self._name_part(max(long, key=lambda p: len(self.text(p)))))
             if not top and part.parts and uses[part] > 1 and len(self.text(part)) > _WORTH_A_NAME:
-                done.extend(self._named(part))
+                done.extend(self._name_part(part))
 
         settle(formula, True)
-        return [*done, *self._laid_out(name, formula)]
+        return [*done, *self._lay_out(name, formula)]
 
-    def _named(self, part: Formula) -> list[str]:
+    def _name_part(self, part: Formula) -> list[str]:
         name = f"X{len(self.names) + 1}"
-        written = self._laid_out(name, part)
+        written = self._lay_out(name, part)
         self.names[part] = name
         return written
 
@@ -85,17 +85,17 @@ class Page:
         text = self._inline(f)
         return f"({text})" if f not in self.names and (f.sign in INFIX or f.sign == SUM) else text
 
-    def _laid_out(self, name: str, formula: Formula) -> list[str]:
+    def _lay_out(self, name: str, formula: Formula) -> list[str]:
         head = f"{name} = "
         if formula.sign == SUM and len(head) + len(self.text(formula)) > self.width:
             lines: list[str] = []
             for i, term in enumerate(formula.parts):
                 sign = head if i == 0 else " " * (len(head) - 2) + ("− " if term.sign == MINUS else "+ ")
-                lines += self._wrapped(sign, self._term(term, i == 0))
+                lines += self._wrap(sign, self._term(term, i == 0))
             return lines
-        return self._wrapped(head, self._inline(formula))
+        return self._wrap(head, self._inline(formula))
 
-    def _wrapped(self, head: str, text: str) -> list[str]:
+    def _wrap(self, head: str, text: str) -> list[str]:
         indent = " " * (len(head) + 2)
         lines, line = [], head
         for piece in text.split(_BREAK):
@@ -113,5 +113,5 @@ def _arguments(f: Formula) -> str:
 
 
 def _nameable(f: Formula) -> list[Formula]:
-    """Parts that could be named; a minus stays with the sum that it belongs to."""
+    """The parts that could get a name; a minus stays with the sum that it belongs to."""
     return [p.parts[0] if p.sign == MINUS else p for p in f.parts if p.parts and (p.sign != MINUS or p.parts[0].parts)]

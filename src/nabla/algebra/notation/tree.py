@@ -33,7 +33,7 @@ from nabla.algebra.notation.lines import Page
 
 
 class Head(NamedTuple):
-    """A node in words: what it does, how, and under which columns if these are its own."""
+    """A node in words: the operator, its details, and its columns if it names them itself."""
 
     word: str
     detail: str = ""
@@ -48,12 +48,12 @@ def _labels(columns: tuple[Column, ...]) -> tuple[str, ...]:
     return tuple(c.label for c in columns)
 
 
-def _projected(w: Writer, node: Project) -> str:
+def _projection_text(w: Writer, node: Project) -> str:
     values = [(w.words(o.expr), o.column.label) for o in node.outputs]
     return ", ".join(name if value.rpartition(".")[2] == name else f"{value} → {name}" for value, name in values)
 
 
-def _aggregated(w: Writer, node: Aggregate) -> str:
+def _aggregation_text(w: Writer, node: Aggregate) -> str:
     keys = ", ".join(node.column(k).label for k in node.keys)
     calls = ", ".join(f"{w.words(c)} → {c.column.label}" for c in node.calls)
     return "; ".join(part for part in (f"by {keys}" if keys else "", calls) if part)
@@ -74,7 +74,7 @@ _HEADS: dict[type, Callable[..., Head]] = {
     Scan: lambda w, n: Head("scan", scan_text(w.table(n), n.at), _labels(n.output)),
     Constant: lambda w, n: Head("", f"{len(n.rows)} constant rows", _labels(n.output)),
     Filter: lambda w, n: Head("filter", _conditions(w, n.conjuncts)),
-    Project: lambda w, n: Head("project", _projected(w, n)),
+    Project: lambda w, n: Head("project", _projection_text(w, n)),
     Join: lambda w, n: Head(f"{n.kind} join {JOIN_SIGNS[n.kind]}", _conditions(w, n.on) or "all pairs"),
     UnionAll: lambda w, n: Head("union all"),
     Negate: lambda w, n: Head("negate"),
@@ -82,7 +82,7 @@ _HEADS: dict[type, Callable[..., Head]] = {
     Unweigh: lambda w, n: Head("unweigh", n.weight),
     Consolidate: lambda w, n: Head("consolidate"),
     Distinct: lambda w, n: Head("distinct"),
-    Aggregate: lambda w, n: Head("aggregate", _aggregated(w, n)),
+    Aggregate: lambda w, n: Head("aggregate", _aggregation_text(w, n)),
     Window: lambda w, n: Head("window", ", ".join(c.over(n.partition, w.name) for c in n.calls)),
     TopK: _top,
     ExceptAll: lambda w, n: Head("except all"),

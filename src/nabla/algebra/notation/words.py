@@ -1,11 +1,11 @@
-"""Numbers and lists as a sentence says them."""
+"""Numbers and lists as parts of a sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 
-def listed(names: Sequence[str], word: str = "and") -> str:
+def list_in_words(names: Sequence[str], word: str = "and") -> str:
     """`a, b and c`."""
     return f"{', '.join(names[:-1])} {word} {names[-1]}" if len(names) > 1 else "".join(names)
 

@@ -38,7 +38,7 @@ _CLOCK_TYPES = {"current_date()": "date", "current_timestamp()": "timestamp", "l
 
 
 def read(text: str, columns: Types, type_: str = "", nullable: bool = True, deterministic: bool = True) -> Expr:
-    """The expression that a text is, in normal form; `type_` and `nullable` are those of the whole, where they are known."""
+    """The expression of a text, in normal form. `type_` and `nullable` are those of the whole, if the caller knows them."""
     try:
         found = parse(text, columns)
     except Unreadable:
@@ -48,9 +48,9 @@ def read(text: str, columns: Types, type_: str = "", nullable: bool = True, dete
     if not type_:
         return found
     if isinstance(found, Literal):
-        typed = make("Cast", (found,), type_)  # a constant still, if it has the same value in that type
+        typed = make("Cast", (found,), type_)  # it stays a constant if its value is the same in that type
         found = typed if isinstance(typed, Literal) else found
-    if found.type and _plain(found.type) != _plain(type_):
+    if found.type and _plain_type(found.type) != _plain_type(type_):
         return foreign(text, columns, type_, nullable, deterministic)
     return replace(found, type=type_, nullable=nullable) if isinstance(found, Apply | Ref) else found
 
@@ -66,11 +66,11 @@ _SPARK_NAMES: dict[type[exp.Expr], str] = {
 
 
 def read_call(text: str, column: Column, columns: Types) -> Call:
-    """The call of an aggregate or window function that a text is, up to OVER."""
+    """The call of an aggregate or window function of a text, which ends before OVER."""
     shape, leaves = _shape(text, columns)
     reader = Reader(leaves)
     try:
-        node, condition, ignore_nulls = _parsed(shape), None, False
+        node, condition, ignore_nulls = _parse_shape(shape), None, False
         if isinstance(node, exp.Filter):
             condition, node = reader.read(node.expression.this), node.this
         if isinstance(node, exp.IgnoreNulls | exp.RespectNulls):
@@ -94,18 +94,18 @@ def _function_name(node: exp.Expr) -> str:
     return _SPARK_NAMES.get(type(node)) or str(node.sql_names()[0]).lower()
 
 
-def _plain(type_: str) -> str:
+def _plain_type(type_: str) -> str:
     return type_.replace(" ", "").lower()
 
 
 def parse(text: str, columns: Types) -> Expr:
-    """The expression that a text is; raises Unreadable where the tree does not know all of it."""
+    """The expression of a text. Raises Unreadable if the tree does not know a part of it."""
     shape, leaves = _shape(text, columns)
-    return Reader(leaves).read(_parsed(shape))
+    return Reader(leaves).read(_parse_shape(shape))
 
 
 def foreign(text: str, columns: Types, type_: str, nullable: bool = True, deterministic: bool = True) -> Foreign:
-    """A text as it stands, over its columns."""
+    """The text as a `Foreign` expression over its columns."""
     inputs: dict[Expr, int] = {}
 
     def put(match: re.Match[str]) -> str:
@@ -125,7 +125,7 @@ def _leaf(match: re.Match[str], columns: Types) -> Expr:
 
 
 def _shape(text: str, columns: Types) -> tuple[str, tuple[Expr, ...]]:
-    """The text with its columns numbered, so that texts that differ in their names alone are parsed once."""
+    """The text with its columns numbered, so that texts which differ only in names are parsed once."""
     leaves: dict[Expr, int] = {}
 
     def number(match: re.Match[str]) -> str:
@@ -138,7 +138,7 @@ def _shape(text: str, columns: Types) -> tuple[str, tuple[Expr, ...]]:
 
 
 @lru_cache(maxsize=1 << 14)
-def _parsed(shape: str) -> exp.Expr:
+def _parse_shape(shape: str) -> exp.Expr:
     try:
         trees = _SPARK.parse(_BETWEEN.sub(lambda m: m[1] or "is_between(", shape))
     except (SqlglotError, TypeError, ValueError) as error:

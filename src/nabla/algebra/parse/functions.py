@@ -9,9 +9,9 @@ from functools import lru_cache
 from sqlglot import exp
 
 from nabla.algebra import types
-from nabla.algebra.by_name import apply, by_name, cast
+from nabla.algebra.by_name import apply, by_name
 from nabla.algebra.expressions import Expr, Lambda, Literal, Variable
-from nabla.algebra.normalize import between, make, part_of_date
+from nabla.algebra.normalize import between, cast, make, part_of_date
 from nabla.algebra.parse.operators import field_of
 from nabla.algebra.parse.reader import Reader, Unreadable, arguments_of, boolean, reads
 from nabla.algebra.result_types import element_type
@@ -37,7 +37,7 @@ def _cast(reader: Reader, node: exp.Cast, function: str = "Cast") -> Expr:
 
 @reads(exp.TryCast)
 def _hive_cast(reader: Reader, node: exp.TryCast) -> Expr:
-    """sqlglot reads Spark's CAST as TryCast too, and marks the real one as safe."""
+    """A cast. sqlglot reads Spark's CAST as TryCast, too, and marks TRY_CAST as safe."""
     return _cast(reader, node, "TryCast" if node.args.get("safe") else "Cast")
 
 
@@ -102,7 +102,7 @@ def _initcap(reader: Reader, node: exp.Initcap) -> Expr:
 
 @reads(exp.Left, exp.Right)
 def _end_of_text(reader: Reader, node: exp.Expr) -> Expr:
-    return _called(type(node).__name__, reader.all([node.this, node.expression]))
+    return _call_by_name(type(node).__name__, reader.all([node.this, node.expression]))
 
 
 @reads(exp.Concat, exp.DPipe)
@@ -113,7 +113,7 @@ def _concat(reader: Reader, node: exp.Expr) -> Expr:
 
 @reads(exp.TsOrDsToDate)
 def _to_date(reader: Reader, node: exp.TsOrDsToDate) -> Expr:
-    """sqlglot writes it around the arguments of year() and its like, too, where Spark casts what is no date."""
+    """to_date(x). sqlglot also puts it around the arguments of year() and similar functions, which Spark casts to dates."""
     if len(arguments_of(node)) != 1:
         raise Unreadable(node.sql("spark"))
     value = reader.read(node.this)
@@ -160,7 +160,7 @@ def _trim(reader: Reader, node: exp.Trim) -> Expr:
 @reads(exp.Round)
 def _round(reader: Reader, node: exp.Round) -> Expr:
     given = (node.this, node.args.get("decimals"))
-    return _called("round", reader.all(argument for argument in given if argument is not None))
+    return _call_by_name("round", reader.all(argument for argument in given if argument is not None))
 
 
 @reads(exp.Array)
@@ -191,7 +191,7 @@ def _bracket(reader: Reader, node: exp.Bracket) -> Expr:
 
 @reads(exp.ArraySort)
 def _array_sort(reader: Reader, node: exp.ArraySort) -> Expr:
-    """`sort_array(x)` and `array_sort(x)`; where NULLs are among the elements, the two differ in where they go."""
+    """`sort_array(x)` and `array_sort(x)`: the first puts NULLs first, the second puts them last."""
     nulls_first = node.args.get("nulls_first")
     if node.expression is not None or node.args.get("asc") is not None or not isinstance(nulls_first, exp.Boolean):
         raise Unreadable(node.sql("spark"))
@@ -214,7 +214,7 @@ def _higher(reader: Reader, node: exp.Expr) -> Expr:
 
 
 def _lambda(reader: Reader, node: exp.Expr, kinds: tuple[str, ...]) -> Lambda:
-    """A lambda over variables of some types, an element and its place; it may leave out the place."""
+    """A lambda over variables of the given types: an element and its position, which the lambda may leave out."""
     if not isinstance(node, exp.Lambda):
         raise Unreadable(f"{node.sql('spark')} as a lambda")
     outer = dict(reader.variables)
@@ -226,15 +226,15 @@ def _lambda(reader: Reader, node: exp.Expr, kinds: tuple[str, ...]) -> Lambda:
 
 
 @reads(exp.Anonymous)
-def _named(reader: Reader, node: exp.Anonymous) -> Expr:
+def _anonymous(reader: Reader, node: exp.Anonymous) -> Expr:
     name, arguments = str(node.this).lower(), reader.all(node.expressions)
     if name == "is_between":
         value, low, high = arguments
         return between(value, low, high)
-    return _called(name, arguments)
+    return _call_by_name(name, arguments)
 
 
-def _called(name: str, arguments: list[Expr]) -> Expr:
+def _call_by_name(name: str, arguments: list[Expr]) -> Expr:
     found = by_name(name, tuple(arguments))
     if found is None:
         raise Unreadable(f"the function {name} of {len(arguments)} arguments")

@@ -18,7 +18,7 @@ _UNDERSTOOD = frozenset(
 
 
 class Unreadable(Exception):
-    """The text holds something that the tree does not know."""
+    """The tree has no node for a part of the text."""
 
 
 Form: TypeAlias = Callable[["Reader", Any], Expr]

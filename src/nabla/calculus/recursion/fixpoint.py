@@ -1,14 +1,17 @@
-"""Recursive groups evaluated and maintained: one driver loop for the interpreter and for Spark.
+"""The loop that evaluates and maintains a recursive group: the same one for the interpreter and for Spark.
 
-From scratch, semi-naively: a round derives what follows from the rows of the last one, until nothing is new.
+From scratch it goes semi-naively: each round derives the rows that follow from those of the last round, until a round gives
+nothing new.
 
-After a change of the inputs, by over-deletion and rederivation (Gupta, Mumick, Subrahmanian 1993), all at once:
+After a change of the inputs it deletes too much and derives again (Gupta, Mumick, Subrahmanian 1993: DRed):
 
-    gone   every stored row with a derivation in the old state that used what is no longer true, transitively
-    stand  stored − gone: these rows have lost nothing, so they are true in the new state
-    added  what follows in the new state: rows of `gone` with another derivation, and what the insertions make true
+    gone     every stored row with a derivation in the old state that used a deleted fact, directly or through other rows
+    present  stored − gone: these rows lost no derivation, so they are true in the new state
+    added    the rows that follow in the new state: rows of `gone` with another derivation, and rows that insertions make true
 
-    Δ = added − gone      ∇ = gone − added      which is the minimal change, whatever `gone` held in excess
+    Δ = added − gone      ∇ = gone − added
+
+This is the minimal change, even though `gone` may hold rows that stay true.
 """
 
 from __future__ import annotations
@@ -22,40 +25,41 @@ from nabla.calculus.recursion.relations import (
     Naming,
     Present,
     RecursiveGroup,
-    added,
-    derived,
-    frontier,
-    gone,
+    added_name,
+    derived_name,
+    frontier_name,
+    gone_name,
     set_changes,
 )
 from nabla.errors import NablaError
 
 Relation = TypeVar("Relation")
 ROUNDS = 10_000
-"""More rounds than this are taken for a program that does not end."""
+"""A program that needs more rounds than this is refused as one that does not end."""
 FEW_ROWS = 50_000
+"""Up to so many known rows, one query derives the next rows and drops the known ones."""
 
 
 class Backend(Protocol[Relation]):
-    """Where queries run. A relation is a handle of rows that have been computed: reading it computes nothing again."""
+    """Runs the loop's queries. A relation is a handle of rows that have been computed: reading it computes nothing again."""
 
     def evaluate(self, queries: Mapping[str, Node], made: Mapping[str, Relation]) -> dict[str, Relation]:
-        """Runs queries and holds their rows. A scan whose table is in `made` reads that relation, whatever its `at`;
-        any other scan reads a table or a stored predicate at the state it names. Lineage ends here."""
+        """Run queries and hold their rows. A scan whose table is in `made` reads that relation, in any state; any other
+        scan reads a table or a stored predicate in the state that it names. The lineage of Spark's plans ends here."""
         ...
 
     def size(self, relation: Relation) -> int:
         """The number of rows."""
         ...
 
-    def extended(self, relation: Relation, more: Relation) -> Relation:
+    def extend(self, relation: Relation, more: Relation) -> Relation:
         """The rows of both, which have none in common. Nothing needs to be copied."""
         ...
 
 
 @dataclass(frozen=True)
 class Round:
-    """One turn of the loop, for display: how many new rows each predicate got."""
+    """One turn of the loop, for display: the number of new rows of each predicate."""
 
     phase: str
     number: int
@@ -67,7 +71,7 @@ class Round:
 
 
 def summary(rounds: Iterable[Round]) -> str:
-    """How many rounds each phase took, and how many rows it found."""
+    """The number of rounds of each phase, and of the rows that it found."""
     phases: dict[str, list[int]] = {}
     for turn in rounds:
         phases.setdefault(turn.phase, []).append(sum(turn.sizes.values()))
@@ -76,7 +80,7 @@ def summary(rounds: Iterable[Round]) -> str:
 
 @dataclass
 class Evaluated(Generic[Relation]):
-    """Whole predicates."""
+    """The rows of whole predicates."""
 
     rows: dict[str, Relation]
     rounds: list[Round] = field(default_factory=list)
@@ -92,7 +96,8 @@ class Changed(Generic[Relation]):
 
 
 class Fixpoint(Generic[Relation]):
-    """The loop over one group. `given` are relations that are not stored under their names: lower strata of a question."""
+    """The loop over one group. `given` are relations that no table stores under their names: the lower strata of a question
+    that is answered without storing anything."""
 
     def __init__(
         self,
@@ -112,23 +117,23 @@ class Fixpoint(Generic[Relation]):
         """The group from scratch, in the new state of its inputs."""
         first = self.backend.evaluate(self.queries.start(), self.made)
         self._grow("derive", first, Present(stored=False))
-        rows = {p: self.made[added(p)] for p in self.group.predicates if added(p) in self.made}
+        rows = {p: self.made[added_name(p)] for p in self.group.predicates if added_name(p) in self.made}
         empty = {p: self.queries.nothing(p) for p in self.group.predicates if p not in rows}
         return Evaluated(rows | self.backend.evaluate(empty, {}), self.rounds)
 
     def maintain(self, changed: frozenset[str]) -> Changed[Relation]:
-        """The change of the group that the changes of the inputs named make."""
-        if not self._changes(changed):
+        """The change of the group after the inputs in `changed` have changed."""
+        if not self._compute_input_changes(changed):
             return Changed({}, {}, self.rounds)
-        self._delete()
-        lost = frozenset(p for p in self.group.predicates if gone(p) in self.made)
+        self._over_delete()
+        lost = frozenset(p for p in self.group.predicates if gone_name(p) in self.made)
         present = Present(stored=True, gone=lost)
         first = self.backend.evaluate(self.queries.found(self.made, present), self.made)
         self._grow("rederive and insert" if lost else "insert", first, present)
         return self._difference()
 
-    def _changes(self, changed: frozenset[str]) -> bool:
-        """Computes the set changes of the inputs; returns whether there are any."""
+    def _compute_input_changes(self, changed: frozenset[str]) -> bool:
+        """Compute the changes of the inputs as sets; return whether there are any."""
         names = {n: self.group.columns(n) for n in self.group.inputs if n in changed}
         changes = self._nonempty(self.backend.evaluate(set_changes(names), self.made))
         self.made |= changes
@@ -137,85 +142,90 @@ class Fixpoint(Generic[Relation]):
     def _nonempty(self, relations: Mapping[str, Relation]) -> dict[str, Relation]:
         return {name: relation for name, relation in relations.items() if self.backend.size(relation)}
 
-    def _delete(self) -> None:
-        """Over-deletion: everything that some lost fact was used for, in the old state."""
+    def _over_delete(self) -> None:
+        """Over-delete: collect every row that a deleted fact was used for in the old state."""
         found = self.backend.evaluate(self.queries.lost(self.made), self.made)
         for number in range(1, self.bound + 1):
-            fresh = self._unseen(found)
+            fresh = self._drop_seen(found)
             if not fresh:
                 return
             self._record("over-delete", number, fresh)
-            self._advance(fresh, gone)
+            self._advance(fresh, gone_name)
             found = self.backend.evaluate(self.queries.lost_step(fresh), self.made)
-        raise self._endless("over-delete")
+        raise self._endless_error("over-delete")
 
-    def _unseen(self, found: Mapping[str, Relation]) -> dict[str, Relation]:
-        """Of what a round of over-deletion found, the rows that no earlier round did."""
+    def _drop_seen(self, found: Mapping[str, Relation]) -> dict[str, Relation]:
+        """The rows that a round of over-deletion found and that no earlier round did."""
         candidates = self._nonempty(found)
-        queries = {p: self.queries.less(derived(p), gone(p), p) for p in candidates if gone(p) in self.made}
-        candidates |= self.backend.evaluate(queries, self._with_derived(candidates))
+        queries = {
+            p: self.queries.less(derived_name(p), gone_name(p), p) for p in candidates if gone_name(p) in self.made
+        }
+        candidates |= self.backend.evaluate(queries, self._relations_with(candidates))
         return self._nonempty(candidates)
 
-    def _with_derived(self, candidates: Mapping[str, Relation]) -> dict[str, Relation]:
-        return self.made | {derived(p): rows for p, rows in candidates.items()}
+    def _relations_with(self, candidates: Mapping[str, Relation]) -> dict[str, Relation]:
+        """The relations of the loop, and the candidates of a round under the names of derived rows."""
+        return self.made | {derived_name(p): rows for p, rows in candidates.items()}
 
     def _grow(self, phase: str, found: Mapping[str, Relation], present: Present) -> None:
-        """Semi-naive iteration: what is new is added, and what follows from it is the next round."""
-        fresh = self._unknown(found, present)
+        """Iterate semi-naively: add the new rows, and derive the next round from these alone."""
+        fresh = self._drop_known(found, present)
         for number in range(1, self.bound + 1):
             if not fresh:
                 return
             self._record(phase, number, fresh)
-            self._advance(fresh, added)
+            self._advance(fresh, added_name)
             present = Present(present.stored, present.gone, present.added.union(fresh))
-            fresh = self._following(fresh, present)
-        raise self._endless(phase)
+            fresh = self._derive_next(fresh, present)
+        raise self._endless_error(phase)
 
-    def _following(self, fresh: Mapping[str, Relation], present: Present) -> dict[str, Relation]:
-        """The rows that follow from the last round's and are not known yet.
+    def _derive_next(self, fresh: Mapping[str, Relation], present: Present) -> dict[str, Relation]:
+        """The rows that follow from those of the last round and are not known yet.
 
-        Where little is known, one query tells; of many rows those are looked up that were derived.
+        If few rows are known, one query derives rows and drops the known ones. If many are known, rows are derived first,
+        and only these are looked up among the known ones.
         """
-        known = sum(self.backend.size(self.made[added(p)]) for p in present.added)
+        known = sum(self.backend.size(self.made[added_name(p)]) for p in present.added)
         if not present.stored and known <= FEW_ROWS:
             return self._nonempty(self.backend.evaluate(self.queries.step_beyond(present, fresh), self.made))
-        return self._unknown(self.backend.evaluate(self.queries.step(present, fresh), self.made), present)
+        return self._drop_known(self.backend.evaluate(self.queries.step(present, fresh), self.made), present)
 
-    def _unknown(self, found: Mapping[str, Relation], present: Present) -> dict[str, Relation]:
-        """Of what a round derived, the rows that do not stand already."""
+    def _drop_known(self, found: Mapping[str, Relation], present: Present) -> dict[str, Relation]:
+        """The rows that a round derived and that are not present already."""
         candidates = self._nonempty(found)
         queries = {p: self.queries.fresh_rows(p, present) for p in candidates if present.has(p)}
-        candidates |= self.backend.evaluate(queries, self._with_derived(candidates))
+        candidates |= self.backend.evaluate(queries, self._relations_with(candidates))
         return self._nonempty(candidates)
 
     def _advance(self, fresh: Mapping[str, Relation], kept: Naming) -> None:
-        """The new rows are kept, and are the frontier of the next round."""
+        """Keep the new rows; they are the frontier of the next round."""
         for predicate, rows in fresh.items():
-            self.made[frontier(predicate)] = rows
+            self.made[frontier_name(predicate)] = rows
             before = self.made.get(kept(predicate))
-            self.made[kept(predicate)] = rows if before is None else self.backend.extended(before, rows)
+            self.made[kept(predicate)] = rows if before is None else self.backend.extend(before, rows)
 
     def _record(self, phase: str, number: int, fresh: Mapping[str, Relation]) -> None:
         self.rounds.append(Round(phase, number, {p: self.backend.size(r) for p, r in fresh.items()}))
 
     def _difference(self) -> Changed[Relation]:
-        come: dict[str, Node] = {}
-        went: dict[str, Node] = {}
+        """The minimal change: rows in both `gone` and `added` have not changed."""
+        gained: dict[str, Node] = {}
+        lost: dict[str, Node] = {}
         result: Changed[Relation] = Changed({}, {}, self.rounds)
         for p in self.group.predicates:
-            if added(p) in self.made and gone(p) in self.made:
-                come[p] = self.queries.less(added(p), gone(p), p)
-                went[p] = self.queries.less(gone(p), added(p), p)
-            elif added(p) in self.made:
-                result.inserted[p] = self.made[added(p)]
-            elif gone(p) in self.made:
-                result.deleted[p] = self.made[gone(p)]
-        for kind, queries in ((result.inserted, come), (result.deleted, went)):
+            if added_name(p) in self.made and gone_name(p) in self.made:
+                gained[p] = self.queries.less(added_name(p), gone_name(p), p)
+                lost[p] = self.queries.less(gone_name(p), added_name(p), p)
+            elif added_name(p) in self.made:
+                result.inserted[p] = self.made[added_name(p)]
+            elif gone_name(p) in self.made:
+                result.deleted[p] = self.made[gone_name(p)]
+        for kind, queries in ((result.inserted, gained), (result.deleted, lost)):
             rows = self.backend.evaluate(queries, self.made)
             kind |= self._nonempty(rows)
         return result
 
-    def _endless(self, phase: str) -> NablaError:
+    def _endless_error(self, phase: str) -> NablaError:
         last = self.rounds[-1]
         names = ", ".join(self.group.predicates)
         return NablaError(

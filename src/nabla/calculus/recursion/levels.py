@@ -1,12 +1,12 @@
-"""Recursion as SQL has it, level by level, on any backend.
+"""Recursion as SQL defines it, computed level by level on any backend.
 
-WITH RECURSIVE … UNION ALL is a bag: what a row can be derived from twice is there twice, and a level is computed from the
-one before alone. So every level is an ordinary query over the one before, and its change follows by the rules of queries:
+WITH RECURSIVE … UNION ALL gives a bag: a row that has two derivations is there twice. A level is computed from the level
+before it alone. So every level is an ordinary query over the level before, and its change follows by the rules of queries:
 
     L₀ = A          dL₀ = dA
     Lᵢ₊₁ = Q(Lᵢ)    dLᵢ₊₁ = Q(Lᵢ)₁ − Q(Lᵢ)₀
 
-Levels are computed in order until one is empty; their changes until nothing can change any more.
+Levels are computed in order until one is empty, changes of levels until no later level can change.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from nabla.errors import NablaError
 
 
 class Bags(Protocol[Relation]):
-    """Where the queries of levels run. A relation is a bag; a change is one with negative counts, consolidated."""
+    """Runs the queries of levels. A relation is a bag; a change is a consolidated bag whose counts may be negative."""
 
     def bag(self, query: Node, made: Mapping[str, Relation]) -> Relation:
-        """The rows of a query, or its change if it is signed. A scan whose table is in `made` reads that."""
+        """The rows of a query, or its change if it is signed. A scan whose table is in `made` reads that relation."""
         ...
 
     def plus(self, rows: Relation, change: Relation) -> Relation: ...
@@ -60,6 +60,8 @@ class Limits:
 
 
 class LevelLoop(Generic[Relation]):
+    """Computes or maintains the levels of one recursion."""
+
     def __init__(self, bags: Bags[Relation], queries: LevelQueries, limits: Limits) -> None:
         self.bags = bags
         self.queries = queries
@@ -106,17 +108,17 @@ class LevelLoop(Generic[Relation]):
             change = self._bag(query, {At.OLD: old, At.NEW: new, At.DELTA: change})
 
     def _next(self, changed: bool, there_before: bool) -> Node | None:
-        """The query for the change of the next level; None where it, and all after it, stay as they are."""
+        """The query for the change of the next level; None if that level and all after it stay as they are."""
         if changed:
             return self.queries.from_both or self.queries.from_level
         return self.queries.from_tables if there_before else None
 
     def _bag(self, query: Node, level: Mapping[At, Relation]) -> Relation:
         made = {_name(self.queries.table, at): rows for at, rows in level.items()}
-        return self.bags.bag(self._apart(query), made)
+        return self.bags.bag(self._rename_scans(query), made)
 
-    def _apart(self, query: Node) -> Node:
-        """The query with the level before, its new state and its change under names of their own."""
+    def _rename_scans(self, query: Node) -> Node:
+        """The query with three names for the level before: one for its old state, its new state and its change."""
         table = self.queries.table
 
         def rename(node: Node) -> Node:
@@ -130,17 +132,19 @@ class LevelLoop(Generic[Relation]):
 
     def _check(self, level: int, rows: int) -> None:
         if 0 <= self.limits.levels <= level:
-            raise _refused(f"more than {self.limits.levels} levels", "NABLA_RECURSION_LIMIT", "MAX RECURSION LEVEL n")
+            raise _limit_error(
+                f"more than {self.limits.levels} levels", "NABLA_RECURSION_LIMIT", "MAX RECURSION LEVEL n"
+            )
         self._check_rows(rows)
 
     def _check_rows(self, rows: int) -> None:
         if 0 <= self.limits.rows < rows:
-            raise _refused(
+            raise _limit_error(
                 f"more than {self.limits.rows:,} rows", "NABLA_RECURSION_LIMIT", "spark.sql.cteRecursionRowLimit"
             )
 
 
-def _refused(what: str, code: str, setting: str) -> NablaError:
+def _limit_error(what: str, code: str, setting: str) -> NablaError:
     return NablaError(
         code,
         f"the recursion has {what}, which Spark refuses",

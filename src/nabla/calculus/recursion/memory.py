@@ -1,8 +1,8 @@
-"""Relations in memory: the backend of the fixpoint loop that needs no Spark, for tests, for small questions, for changes
-that fit the driver.
+"""Relations in memory: the backend of the fixpoint loop without Spark, for tests, for small questions and for changes that
+fit the driver.
 
-A round joins a few rows with many. Of the many only those are looked at that the few can join: a join evaluates its left
-side and asks its right side for the rows with these keys, down to the tables, which have indexes.
+A round joins a few rows with many. Of the many it reads only those that the few can join: a join evaluates its left side
+and asks its right side for the rows with these keys, down to the tables, which have indexes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Places: TypeAlias = tuple[int, ...]
 
 
 class TooManyRows(Exception):
-    """More than was asked to hold in memory."""
+    """A query gives more rows than the caller allowed to hold in memory."""
 
 
 class Table(Protocol):
@@ -42,7 +42,7 @@ class Table(Protocol):
 
 
 class Piece:
-    """Rows that stay as they are, with an index for each choice of columns that was asked for."""
+    """Rows that never change, with an index for each combination of columns by which they were looked up."""
 
     def __init__(self, bag: Bag) -> None:
         self.bag = bag
@@ -66,7 +66,7 @@ class Piece:
 
 @dataclass(frozen=True, eq=False)
 class MemoryRelation:
-    """A relation that was computed: the names of its columns, and its rows in pieces that have none in common."""
+    """A relation that was computed: the names of its columns, and its rows in pieces. No row is in two pieces."""
 
     fields: tuple[str, ...]
     pieces: tuple[Piece, ...]
@@ -97,8 +97,8 @@ class MemoryRelation:
 
 
 @dataclass(frozen=True)
-class _Overlaid(Database):
-    """Tables, and over them the relations that the loop made."""
+class _LoopDatabase(Database):
+    """The stored tables, and the relations that the loop made; these hide tables of the same names."""
 
     made: Mapping[str, MemoryRelation] = field(default_factory=dict)
     stored: Callable[[str, At], Table] = field(kw_only=True)
@@ -111,7 +111,7 @@ class _Overlaid(Database):
 
 
 class Memory:
-    """Tables and stored predicates before and after a change. `most` bounds what a query may give."""
+    """Tables and stored predicates before and after a change. `most` bounds the number of rows that a query may give."""
 
     def __init__(self, columns: Mapping[str, Iterable[str]], most: int | None = None) -> None:
         self.fields = {name: tuple(names) for name, names in columns.items()}
@@ -121,7 +121,7 @@ class Memory:
         self._tables: dict[tuple[str, At], Piece] = {}
 
     def table(self, name: str, at: At) -> Table:
-        """A stored table; its indexes last as long as its rows stay the same."""
+        """A stored table. Its indexes are kept until its rows change."""
         if at is At.DELTA:
             return Piece(Database({}, self.before, self.after).delta(name))
         bag = (self.before if at is At.OLD else self.after)[name]
@@ -132,14 +132,15 @@ class Memory:
 
     def evaluate(self, queries: Mapping[str, Node], made: Mapping[str, MemoryRelation]) -> dict[str, MemoryRelation]:
         fields = self.fields | {name: rows.fields for name, rows in made.items()}
-        run = _IndexedRun(_Overlaid(fields, made=made, stored=self.table), self.most)
+        run = _IndexedRun(_LoopDatabase(fields, made=made, stored=self.table), self.most)
         return {name: MemoryRelation.of((c.label for c in node.columns), run(node)) for name, node in queries.items()}
 
     def size(self, relation: MemoryRelation) -> int:
         return len(relation)
 
-    def extended(self, relation: MemoryRelation, more: MemoryRelation) -> MemoryRelation:
-        """Pieces at least double from last to first, so that there are few of them and each row moves a few times."""
+    def extend(self, relation: MemoryRelation, more: MemoryRelation) -> MemoryRelation:
+        """The rows of both. Each piece has at least twice the rows of the next one, so that there are few pieces and a row
+        is copied few times."""
         pieces = [*relation.pieces, *more.pieces]
         while len(pieces) > 1 and 2 * len(pieces[-1].bag) > len(pieces[-2].bag):
             last, before = pieces.pop(), pieces.pop()
@@ -149,8 +150,8 @@ class Memory:
 
 @dataclass(frozen=True)
 class _Keys:
-    """The columns that a join equates, on both sides; a NULL in the columns at `no_null` joins nothing. `rest` are the
-    other conditions."""
+    """The places of the columns that a join equates, on both sides, and the other conditions as `rest`. A row with a NULL
+    at a place in `no_null` joins nothing."""
 
     left: Places
     right: Places
@@ -159,17 +160,17 @@ class _Keys:
 
 
 class _IndexedRun(Run):
-    """The interpreter with joins by lookup."""
+    """The interpreter, with joins that look up the rows of their right side by key."""
 
-    database: _Overlaid
+    database: _LoopDatabase
 
-    def __init__(self, database: _Overlaid, most: int | None) -> None:
+    def __init__(self, database: _LoopDatabase, most: int | None) -> None:
         super().__init__(database)
         self.most = most
 
     def __call__(self, node: Node) -> Bag:
         if isinstance(node, Join) and node not in self._results:
-            self._results[node] = self._joined(node, self(node.left))
+            self._results[node] = self._join(node, self(node.left))
         result = super().__call__(node)
         self._check(len(result))
         return result
@@ -186,40 +187,40 @@ class _IndexedRun(Run):
                     return Counter(dict(found))
                 return bag_of((tuple([row[i] for i in fields]), n) for row, n in found)
             case Filter():
-                return self._above(node, self.matching(node.input, places, keys))
+                return self._apply_to(node, self.matching(node.input, places, keys))
             case Distinct():
-                return self._above(node, self.matching(node.input, places, keys))
+                return self._apply_to(node, self.matching(node.input, places, keys))
             case UnionAll():
                 members = [self.matching(member, places, keys) for member in node.members]
                 return bag_of(item for bag in members for item in bag.items())
             case Project():
-                below = _below(node, places)
+                below = _places_in_input(node, places)
                 if below is not None:
-                    return self._above(node, self.matching(node.input, below, keys))
+                    return self._apply_to(node, self.matching(node.input, below, keys))
             case Join() if node.kind in ("semi", "anti"):
-                return self._joined(node, self.matching(node.left, places, keys))
+                return self._join(node, self.matching(node.left, places, keys))
         of_row = key_of(places)
         return Counter({row: n for row, n in self(node).items() if of_row(row) in keys})
 
-    def _above(self, node: Filter | Distinct | Project, rows: Bag) -> Bag:
-        """The operator applied to some of its input's rows."""
+    def _apply_to(self, node: Filter | Distinct | Project, rows: Bag) -> Bag:
+        """Apply the operator to some rows of its input."""
         inner = _IndexedRun(self.database, self.most)
         inner._results[node.input] = rows
         return inner(node)
 
-    def _joined(self, node: Join, left: Bag) -> Bag:
-        keys = _equated(node)
+    def _join(self, node: Join, left: Bag) -> Bag:
+        keys = _equated_columns(node)
         if keys is None or node.kind not in ("inner", "semi", "anti"):
             inner = _IndexedRun(self.database, self.most)
             right = self(node.right)
-            self._check(len(left) * len(right) // 16)  # a pair costs less than a row
+            self._check(len(left) * len(right) // 16)  # trying a pair costs less than holding a row
             inner._results[node.left], inner._results[node.right] = left, right
             return Run.__call__(inner, node)
         of_left, of_right = key_of(keys.left), key_of(keys.right)
         wanted = {of_left(row) for row in left if not keys.no_null or None not in [row[i] for i in keys.no_null]}
         right = self.matching(node.right, keys.right, wanted) if wanted else Counter()
         if node.kind != "inner" and not keys.rest:
-            known = {of_right(row) for row in right}  # only wanted keys: no NULL that joins nothing
+            known = {of_right(row) for row in right}  # found by wanted keys, so without NULLs that join nothing
             is_wanted = node.kind == "semi"
             return Counter({row: n for row, n in left.items() if (of_left(row) in known) is is_wanted})
         matches: dict[Key, list[Row]] = {}
@@ -256,15 +257,15 @@ def _always(_: Row) -> bool:
     return True
 
 
-def _below(node: Project, places: Places) -> Places | None:
-    """Where the columns of a projection are in its input, if they are columns of it."""
+def _places_in_input(node: Project, places: Places) -> Places | None:
+    """The places in a projection's input of its columns; None if one of them is computed."""
     own = {column.name: i for i, column in enumerate(node.input.columns)}
     names = [node.outputs[place].expr.column for place in places]
     return tuple(own[name] for name in names if name is not None) if None not in names else None
 
 
-def _equated(node: Join) -> _Keys | None:
-    """The columns that a join equates, if there are any."""
+def _equated_columns(node: Join) -> _Keys | None:
+    """The columns that a join equates; None if it equates none."""
     pairs = [(condition, _pair(node, condition)) for condition in node.on]
     found = [pair for _, pair in pairs if pair is not None]
     if not found:
@@ -278,7 +279,7 @@ def _equated(node: Join) -> _Keys | None:
 
 
 def _pair(node: Join, condition: Expr) -> tuple[int, int, bool] | None:
-    """The places of two columns whose values a condition equates, and whether NULLs are unequal to it."""
+    """The places of two columns that a condition equates, and whether the condition takes two NULLs as unequal."""
     found = equality_of(node, condition)
     if found is None or found.columns is None:
         return None

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from nabla.algebra.build import any_of, call, cast, coalesce, compare, is_not_null, number, when
+from nabla._cached import cached_property
+from nabla.algebra.build import any_of, call, coalesce, compare, is_not_null, number, when
 from nabla.algebra.calls import Named
 from nabla.algebra.expressions import Column, Expr
 from nabla.algebra.names import Mark, mark_name, own_name, stage_column, stored_fields
 from nabla.algebra.nodes import WEIGHT, Aggregate, At, Filter, Generate, Join, Node, Project, Scan, Unweigh, Weigh
+from nabla.algebra.normalize import cast
 from nabla.calculus.delta import Derivation, mark_columns, same_keys
 from nabla.calculus.partials import Maintained, Partial, count_rows
 from nabla.calculus.stages.stage import Stage
@@ -17,61 +19,61 @@ from nabla.rewrite.restrict import on_columns, restrict
 
 @dataclass(frozen=True)
 class ChangeTable(Stage):
-    """An aggregate all of whose functions combine: the state is the partial results, the sources are not read."""
+    """An aggregate whose functions all combine partial results. These are the state, so that the sources are not read."""
 
     functions: tuple[Maintained, ...] = ()
 
-    @property
+    @cached_property
     def count(self) -> Column:
         return Column(stage_column(self.table, "rows"), "bigint", False)
 
-    @property
+    @cached_property
     def partials(self) -> tuple[Partial, ...]:
         partials = [count_rows(self.count.name, WEIGHT)]
         for function in self.functions:
             partials += function.partials
         return tuple(partials)
 
-    @property
+    @cached_property
     def extremes(self) -> tuple[Partial, ...]:
         return tuple(p for p in self.partials if not p.cancels)
 
     def initial(self, c: Derivation) -> Node:
-        calls = tuple(replace(p.whole, column=_changed(p)) for p in self.partials)
+        calls = tuple(replace(p.whole, column=_change_column(p)) for p in self.partials)
         table = Aggregate(c.new(self.source), self.keys, calls)
         outputs = [Named(table.column(k), table.column(k).ref) for k in self.keys]
-        outputs += [Named(p.column, coalesce(_changed(p).ref, p.initial)) for p in self.partials]
+        outputs += [Named(p.column, coalesce(_change_column(p).ref, p.initial)) for p in self.partials]
         return Project(table, tuple(outputs))
 
-    def touched(self, c: Derivation) -> Node | None:
+    def find_touched(self, c: Derivation) -> Node | None:
         """The change table □V: for every touched group the change of its partial results."""
         below = c.d(self.source)
         return None if below is None else self._change_table(below)
 
     def settle(self, c: Derivation, deleted_extremes: bool = True) -> Node:
-        """□V with the stored partial results of its groups: the old ones go, the merged ones come."""
+        """Join □V with the stored partial results of its groups: the old results are deleted, the merged ones inserted."""
         columns = self._change_table(self.source).columns
         table = Scan(self.touched_table, At.NEW, columns, stored_fields(columns))
-        before = mark_columns(self._of_touched(self.rows(At.OLD)), Mark.OLD)
+        before = mark_columns(self._restrict_to_touched(self.rows(At.OLD)), Mark.OLD)
         merged: Node = Join(table, before, same_keys(table, before, self.keys), "left")
         fresh: dict[str, Expr] = {}
         if self.extremes and deleted_extremes:
-            merged, fresh = self._with_recomputed(merged, c)
+            merged, fresh = self._join_recomputed(merged, c)
         return self._old_and_new(merged, fresh)
 
     def deletions(self) -> tuple[str, ...]:
         """The columns of □V that tell whether a value of a min or max was deleted."""
-        return tuple(_deleted(p).name for p in self.extremes)
+        return tuple(_deleted_column(p).name for p in self.extremes)
 
     def _change_table(self, rows: Node) -> Node:
         weighed = Weigh(rows)
-        calls = [replace(p.change, column=_changed(p)) for p in self.partials]
-        calls += [replace(p.deleted, column=_deleted(p)) for p in self.partials if p.deleted]
+        calls = [replace(p.change, column=_change_column(p)) for p in self.partials]
+        calls += [replace(p.deleted, column=_deleted_column(p)) for p in self.partials if p.deleted]
         return Aggregate(weighed, self.keys, tuple(calls))
 
-    def _with_recomputed(self, merged: Node, c: Derivation) -> tuple[Node, dict[str, Expr]]:
-        """Groups whose extreme was deleted get it from the rows that are left; if there are none, nothing is read."""
-        broken = any_of(_broken(p) for p in self.extremes)
+    def _join_recomputed(self, merged: Node, c: Derivation) -> tuple[Node, dict[str, Expr]]:
+        """Compute min and max anew for groups whose extreme was deleted; if there are none, the source is not read."""
+        broken = any_of(_is_broken(p) for p in self.extremes)
         lost = Filter(merged, (broken,))
         now = c.new(self.source)
         if self.keys:
@@ -91,21 +93,21 @@ class ChangeTable(Stage):
         }
         return Join(merged, again, same_keys(merged, again, self.keys, Mark.AGAIN), "left"), fresh
 
-    def _merged(self, p: Partial, fresh: dict[str, Expr]) -> Expr:
-        value = p.merge(_old(p).ref, _changed(p).ref)
-        return when(_broken(p), fresh[p.column.name], value) if p.column.name in fresh else value
+    def _merge(self, p: Partial, fresh: dict[str, Expr]) -> Expr:
+        value = p.merge(_old_column(p).ref, _change_column(p).ref)
+        return when(_is_broken(p), fresh[p.column.name], value) if p.column.name in fresh else value
 
     def _old_and_new(self, merged: Node, fresh: dict[str, Expr]) -> Node:
         """Two signed rows for each touched group, made in one pass."""
         sign = Column(own_name("sign"), "bigint", False)
-        old = [_old(p).ref for p in self.partials]
-        new = [cast(self._merged(p, fresh), p.column.type) for p in self.partials]
+        old = [_old_column(p).ref for p in self.partials]
+        new = [cast(self._merge(p, fresh), p.column.type) for p in self.partials]
         pair = call("stack", number(2, "int"), number(-1), *old, number(1), *new, type="row")
-        pairs = Generate(merged, pair, (sign, *(_now(p.column) for p in self.partials)))
-        count = _now(self.count).ref
+        pairs = Generate(merged, pair, (sign, *(_new_column(p.column) for p in self.partials)))
+        count = _new_column(self.count).ref
         rows = Filter(pairs, (compare(count, ">", number(0)) if self.keys else is_not_null(count),))
         outputs = [Named(rows.column(k), rows.column(k).ref) for k in self.keys]
-        outputs += [Named(p.column, _now(p.column).ref) for p in self.partials]
+        outputs += [Named(p.column, _new_column(p.column).ref) for p in self.partials]
         return Unweigh(Project(rows, (*outputs, Named(sign, sign.ref))), sign.name)
 
     def present(self) -> Expr | None:
@@ -116,25 +118,25 @@ class ChangeTable(Stage):
         return (*keys, *(Named(f.call.column, f.value) for f in self.functions))
 
 
-def _marked(column: Column, mark: Mark) -> Column:
-    return column.renamed(mark_name(column.name, mark))
+def _mark(column: Column, mark: Mark) -> Column:
+    return column.rename(mark_name(column.name, mark))
 
 
-def _old(p: Partial) -> Column:
+def _old_column(p: Partial) -> Column:
     return Column(mark_name(p.column.name, Mark.OLD), p.column.type)
 
 
-def _broken(p: Partial) -> Expr:
-    return p.broken(_old(p).ref, _changed(p).ref, _deleted(p).ref)
+def _is_broken(p: Partial) -> Expr:
+    return p.is_broken(_old_column(p).ref, _change_column(p).ref, _deleted_column(p).ref)
 
 
-def _changed(p: Partial) -> Column:
-    return _marked(p.column, Mark.CHANGE)
+def _change_column(p: Partial) -> Column:
+    return _mark(p.column, Mark.CHANGE)
 
 
-def _deleted(p: Partial) -> Column:
-    return _marked(p.column, Mark.DELETED)
+def _deleted_column(p: Partial) -> Column:
+    return _mark(p.column, Mark.DELETED)
 
 
-def _now(column: Column) -> Column:
-    return _marked(column, Mark.NOW)
+def _new_column(column: Column) -> Column:
+    return _mark(column, Mark.NOW)

@@ -1,4 +1,4 @@
-"""A recursion (WITH RECURSIVE), whose state is kept level by level."""
+"""The stage of a recursion (WITH RECURSIVE), which stores the rows of each level."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Levels(Stage):
         of_step = frozenset(relations(self.recursion.step)) - {self.recursion.table}
         return frozenset(relations(self.recursion.start)) | of_step
 
-    def built(self, at: At = At.NEW) -> Node:
-        """A level has each row once, with its number of copies."""
-        return super().built(at) if at is At.DELTA else self.finish(self.rows(at))
+    def contents_of_built(self, at: At = At.NEW) -> Node:
+        """The state of a recursion stores a row once, with its number of copies, so copies are made even of a new state."""
+        return super().contents_of_built(at) if at is At.DELTA else self.finish(self.rows(at))
 
     def step_moves(self, moved: frozenset[str]) -> bool:
-        """Whether the step itself changes, and not only what it starts from."""
+        """Whether the step reads a relation that moved, and not only the start."""
         return not moved.isdisjoint(relations(self.recursion.step))

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
+from nabla._cached import cached_property
 from nabla.algebra.clock import reads_clock
 from nabla.algebra.names import stage_table
 from nabla.algebra.nodes import WEIGHT, Aggregate, At, Distinct, Filter, Node, Project, Recursion, Scan, TopK, Window
 from nabla.algebra.shape import shape
 from nabla.calculus.delta import Derivation
 from nabla.calculus.methods import AFFECTED_GROUPS, AFFECTED_PARTITIONS, CHANGE_TABLE, FIRST_ROWS, LEVELS, ONE_PARTITION
-from nabla.calculus.partials import maintain
+from nabla.calculus.partials import FORM, maintain
 from nabla.calculus.stages.change_table import ChangeTable
 from nabla.calculus.stages.levels import LEVEL, Levels
 from nabla.calculus.stages.stage import Stage
@@ -20,21 +21,21 @@ from nabla.calculus.stages.top_rows import TopRows, without_ties
 
 @dataclass(frozen=True)
 class Staged:
-    """A view as stages, each reading tables and earlier stages, and what is left above them. `key` are the names of its
-    key where it is computed key by key; `operators` the stages of its grouping operators, from the innermost outwards:
-    equal ones share a stage."""
+    """A view as stages, each of which reads tables and earlier stages, and `root`, the plan above them. `key` names the key
+    of a view that is computed key by key. `operators` has the stage of each grouping operator, from the innermost outwards;
+    equal operators share a stage."""
 
     stages: tuple[Stage, ...]
     root: Node
     key: tuple[str, ...] = ()
     operators: tuple[Stage, ...] = ()
 
-    @property
+    @cached_property
     def keyed(self) -> bool:
         """Whether rows of the view can be replaced by key."""
         return bool(self.key) and not self.stages
 
-    @property
+    @cached_property
     def key_places(self) -> tuple[int, ...]:
         labels = [c.label for c in self.root.columns]
         return tuple(labels.index(name) for name in self.key)
@@ -42,9 +43,9 @@ class Staged:
     def stage(self, table: str) -> Stage:
         return next(s for s in self.stages if s.table == table)
 
-    @property
-    def merged(self) -> Stage | None:
-        """The last stage, if the root only filters and projects it: then one query gives the change of both."""
+    @cached_property
+    def merged_stage(self) -> Stage | None:
+        """The last stage, if the root only filters and projects its rows: then one query gives the changes of both."""
         node = self.root
         while isinstance(node, Filter | Project) and not reads_clock(node):
             node = node.input
@@ -55,19 +56,20 @@ class Staged:
     def derivation(self, changed: frozenset[str]) -> Derivation:
         return Derivation(changed, {s.table: s.contents for s in self.stages})
 
-    def building(self) -> Derivation:
+    def derivation_of_build(self) -> Derivation:
         """A derivation that reads every stage from a state that has just been built."""
-        return Derivation(frozenset(), {s.table: s.built for s in self.stages})
+        return Derivation(frozenset(), {s.table: s.contents_of_built for s in self.stages})
 
 
-def cut(plan: Node, key: tuple[str, ...] = ()) -> Staged:
-    """Every grouping operator becomes a stage, innermost first, or reads that of an equal one."""
+def cut(plan: Node, key: tuple[str, ...] = (), form: int = FORM) -> Staged:
+    """Make every grouping operator a stage, innermost first; an operator that equals an earlier one reads its stage. `form` is
+    that of the stored states."""
     stages: dict[Hashable, Stage] = {}
     operators: list[Stage] = []
 
     def visit(node: Node) -> Node:
         node = node.with_inputs(*(visit(part) for part in node.inputs)) if node.inputs else node
-        stage = _stage(node, stage_table(len(stages)))
+        stage = _stage(node, stage_table(len(stages)), form)
         if stage is None:
             return node
         stage = stages.setdefault(shape(node), stage)
@@ -78,13 +80,13 @@ def cut(plan: Node, key: tuple[str, ...] = ()) -> Staged:
     return Staged(tuple(stages.values()), root, key, tuple(operators))
 
 
-def _stage(node: Node, table: str) -> Stage | None:
+def _stage(node: Node, table: str, form: int) -> Stage | None:
     if isinstance(node, Recursion):
         return Levels(table, node, (), LEVELS, (LEVEL, *node.columns))
     if isinstance(node, Distinct):
-        return _stage(Aggregate(node.input, tuple(c.name for c in node.columns)), table)
+        return _stage(Aggregate(node.input, tuple(c.name for c in node.columns)), table, form)
     if isinstance(node, Aggregate):
-        functions = [maintain(call, WEIGHT) for call in node.calls]
+        functions = [maintain(call, WEIGHT, form) for call in node.calls]
         kept = tuple(f for f in functions if f is not None)
         if len(kept) == len(functions):
             stage = ChangeTable(table, node, node.keys, CHANGE_TABLE, (), kept)

@@ -1,1 +1,1 @@
-"""Benchmarks: what a refresh costs against recomputing."""
+"""Benchmarks: the cost of a refresh compared with the cost of recomputing."""

@@ -139,7 +139,7 @@ def _turn(lake: Lake, again: str) -> Turn:
 
 
 def _compare(lake: Lake, again: str) -> None:
-    """Both are sets: the same number of rows, and none of one that is not in the other."""
+    """Assert that two sets are equal: they have the same number of rows, and every row of one is in the other."""
     path, other = lake.read("path"), lake.read(again)
     wrong = path.exceptAll(other).count() + other.exceptAll(path).count()
     if wrong:

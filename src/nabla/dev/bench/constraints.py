@@ -1,4 +1,4 @@
-"""Constraints at TPC-H scale: what checking a transaction costs, against evaluating the constraint from scratch."""
+"""Constraints at TPC-H scale: the cost of checking a transaction, compared with evaluating the constraint from scratch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nabla.lake.facade import Lake
 
 CONSTRAINTS = {
     "lines_have_orders": foreign_key("lineitem", "l_orderkey", "orders.o_orderkey"),
-    # Of three tables: nobody is sold a part by a supplier who does not offer it.
+    # A constraint over three tables: every line of an order has a supplier who offers its part.
     "lines_are_offered": (
         "SELECT o.o_orderkey, o.o_custkey, l.l_partkey, l.l_suppkey FROM orders o "
         "JOIN lineitem l ON l.l_orderkey = o.o_orderkey WHERE NOT EXISTS "
@@ -29,8 +29,8 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Summary:
-    """Medians of all rounds. `check_seconds` is what the check added to a transaction."""
+class CheckSummary:
+    """Medians of all rounds. `check_seconds` is the time that the check added to a transaction."""
 
     constraint: str
     check_seconds: float
@@ -44,7 +44,7 @@ class Summary:
         return {**asdict(self), "ratio": self.ratio}
 
 
-def run(scale: float, change: float, rounds: int, data: Path, folder: Path, say: Say) -> list[Summary]:
+def run(scale: float, change: float, rounds: int, data: Path, folder: Path, say: Say) -> list[CheckSummary]:
     """Transactions of so many percent of the orders with their lines, each checked before it commits."""
     lake = nabla.open(folder / "tpch")
     say(f"loading TPC-H scale {scale:g}")
@@ -62,16 +62,16 @@ def run(scale: float, change: float, rounds: int, data: Path, folder: Path, say:
             assert event.seconds is not None
             seconds = _scratch_seconds(lake, sql)
             say(f"{name}: checked in {event.seconds:.2f} s, from scratch {seconds:.2f} s")
-            if number:  # the first round of each is Spark's own warming up
+            if number:  # Spark compiles during the first round of each, which is not counted
                 checked[name].append(event.seconds)
                 scratch[name].append(seconds)
     if lake.check().violated:
         raise AssertionError("a constraint is violated that was checked in every transaction")
-    return [Summary(n, statistics.median(checked[n]), statistics.median(scratch[n])) for n in CONSTRAINTS]
+    return [CheckSummary(n, statistics.median(checked[n]), statistics.median(scratch[n])) for n in CONSTRAINTS]
 
 
 def _scratch_seconds(lake: Lake, sql: str) -> float:
-    """Plain Spark, over the current tables."""
+    """The seconds that plain Spark takes for the constraint's query over the current tables."""
     spark = lake.spark
     begun = time.perf_counter()
     if spark.sql(sql).limit(1).collect():
@@ -79,6 +79,6 @@ def _scratch_seconds(lake: Lake, sql: str) -> float:
     return time.perf_counter() - begun
 
 
-def table(summaries: list[Summary]) -> str:
+def table(summaries: list[CheckSummary]) -> str:
     rows = [(s.constraint, s.check_seconds, s.scratch_seconds, s.ratio) for s in summaries]
     return Section("", ("constraint", "checked s", "from scratch s", "ratio"), rows).text()

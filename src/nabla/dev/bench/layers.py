@@ -1,4 +1,4 @@
-"""Many small views in layers, bronze to gold: what a view costs when there is hardly anything to compute."""
+"""Many small views in layers, bronze to gold: the fixed cost of a view that has hardly anything to compute."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def recompute(lake: Lake, sql: str, folder: Path) -> tuple[float, Work]:
 
 
 @dataclass(frozen=True)
-class Round:
+class ChangeRound:
     """The change before a refresh: `change` is in percent. The second of refreshing and recomputing finds code
     compiled and files cached; so each is the first in turns."""
 
@@ -72,9 +72,9 @@ Recomputed = dict[str, tuple[float, Work]]
 
 
 def measure_round(
-    lake: Lake, views: Mapping[str, str], now: Round, scratch: Path, mode: Mode, recomputed: Recomputed
+    lake: Lake, views: Mapping[str, str], now: ChangeRound, scratch: Path, mode: Mode, recomputed: Recomputed
 ) -> Iterator[Measurement]:
-    """Every view refreshed by itself, and recomputed by plain Spark unless that was done after such a change."""
+    """Refresh every view by itself, and recompute it by plain Spark unless that was measured after such a change."""
     for name, sql in views.items():
         if not now.refresh_first and name not in recomputed:
             recomputed[name] = recompute(lake, sql, scratch / name)
@@ -89,20 +89,22 @@ def measure_round(
 def measure_builds(
     lake: Lake, views: Mapping[str, str], scale: float, scratch: Path, rounds: int
 ) -> Iterator[Measurement]:
-    """Every view created, and its rows written by plain Spark, in turns. Both once before, to warm up: Spark compiles a
-    query when it first runs, and Java goes on to compile what runs often."""
+    """Create every view, and write its rows by plain Spark, in turns. Both are done once before to warm up: Spark compiles a
+    query at its first run, and Java compiles methods that run often."""
     for name, sql in views.items():
         recompute(lake, sql, scratch / name)
         lake.create_view(name, sql)
         for _ in range(rounds):
             report = lake.create_view(name, sql, rebuild=True)
             work = work_of(lake.spark, report.job_group)
-            yield _measurement(Round(scale, 0, "none"), BUILD, report, work, *recompute(lake, sql, scratch / name))
+            yield _measurement(
+                ChangeRound(scale, 0, "none"), BUILD, report, work, *recompute(lake, sql, scratch / name)
+            )
     shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _measurement(
-    now: Round, asked: str, report: ViewReport, work: Work, recompute_seconds: float, again: Work
+    now: ChangeRound, asked: str, report: ViewReport, work: Work, recompute_seconds: float, again: Work
 ) -> Measurement:
     return Measurement(
         scale=now.scale,
@@ -126,8 +128,8 @@ def _measurement(
 
 @dataclass(frozen=True)
 class Summary:
-    """A view over all rounds of one kind: medians, so that one disturbed round does not decide. `ratio` is what a
-    recompute takes over what the refresh took."""
+    """A view over all rounds of one kind: medians, so that one disturbed round does not decide. `ratio` is the
+    time of the recompute divided by the time of the refresh."""
 
     view: str
     mode: str

@@ -14,8 +14,8 @@ from nabla.dev.bench.university import EXPERIMENTS, Experiment
 
 @dataclass(frozen=True)
 class Limit:
-    """The size of the update, in percent, at which maintaining costs as much as recomputing; `above` if it is larger than
-    what was measured."""
+    """The size of the update, in percent, at which maintaining costs as much as recomputing; `above` if it is larger than the
+    largest measured one."""
 
     percent: float
     above: bool = False
@@ -36,7 +36,7 @@ class Curves:
 
     @property
     def sizes(self) -> tuple[float, ...]:
-        """Those of which there is something to compare: a run may have been broken off."""
+        """The sizes that were measured completely: a run may have been interrupted."""
         return tuple(size for size in sorted({t.size for t in self.timed}) if self._rounds(size))
 
     def _rounds(self, size: float) -> set[int]:
@@ -57,7 +57,7 @@ class Curves:
         return [(size, seconds / self.creation) for size, seconds in known if seconds is not None]
 
     def ratio(self, size: float) -> float:
-        """The median over rounds of what maintaining took in a round over what recomputing took in the same."""
+        """The median over rounds of the time of maintaining divided by the time of recomputing."""
         return statistics.median(self._mean("mtn", size, n) / self._mean("rec", size, n) for n in self._rounds(size))
 
     def _mean(self, kind: Kind, size: float, number: int) -> float:
@@ -77,7 +77,7 @@ class Curves:
 
 
 def curves(timed: Sequence[Timed], operand: Operand) -> dict[str, Curves]:
-    """By the name of the view; only what was measured."""
+    """The curves by the names of the views, for views that were measured."""
     found = {}
     for experiment in EXPERIMENTS:
         own = tuple(t for t in timed if t.view == experiment.name and t.operand == operand and t.kind != "cre")
@@ -90,7 +90,7 @@ def curves(timed: Sequence[Timed], operand: Operand) -> dict[str, Curves]:
 
 
 def tables(timed: Sequence[Timed]) -> str:
-    """Seconds of every curve, and the paper's tables 25 and 26 beside what was found."""
+    """The seconds of every curve, and the paper's tables 25 and 26 beside the measured ones."""
     operands: tuple[Operand, ...] = ("left", "right")
     pieces = [_seconds(curves(timed, operand), operand) for operand in operands]
     left = curves(timed, "left")

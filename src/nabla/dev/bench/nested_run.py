@@ -1,9 +1,9 @@
 """Liu and Vincent's experiments: views of the university database, recomputed and maintained, against the update's size.
 
-`rec` recomputes a view: its query over the updated tables, written. `mtn` maintains it where all keys of the update are
-there, the worst case: rows of the view go and new versions of them come. `inc` maintains it where no key of the update is
-there, the best case: nothing but computing the change and adding it. The tables themselves are updated before, for all
-three alike.
+`rec` recomputes a view: its query over the updated tables is run and written. `mtn` maintains it in the worst case, if all
+keys of the update are in the table: rows of the view are deleted and their new versions inserted. `inc` maintains it in the
+best case, if no key of the update is there: the change is only computed and added. The tables themselves are updated before,
+in the same way for all three.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def next_round(timed: Iterable[Timed]) -> int:
 
 
 def run(workload: Workload, folder: Path, say: Say, first_round: int = 0) -> Iterator[Timed]:
-    """All measurements, as they come. A lake that is in the folder from an earlier run is used again."""
+    """Yield all measurements as they are made. A lake in the folder from an earlier run is used again."""
     university = University(nabla.open(folder), workload.students)
     _build(university, workload, say)
     run = _Run(university, say)

@@ -1,6 +1,6 @@
 """The measured parts of docs/performance.md, made from the measurements that are kept beside it.
 
-In the page a part stands between `<!-- measured: NAME -->` and `<!-- end -->`; what surrounds it is written by hand.
+In the page a measured part is between `<!-- measured: NAME -->` and `<!-- end -->`; the rest is written by hand.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PAGE = "performance.md"
 _PART = re.compile(r"(<!-- measured: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-def filled(docs: Path) -> str:
+def fill(docs: Path) -> str:
     """The page's text with its measured parts made anew."""
     page = (docs / PAGE).read_text(encoding="utf-8")
     parts = _parts(docs)
@@ -35,7 +35,7 @@ def filled(docs: Path) -> str:
 
 def make(docs: Path) -> None:
     """The page and its figures."""
-    (docs / PAGE).write_text(filled(docs), encoding="utf-8")
+    (docs / PAGE).write_text(fill(docs), encoding="utf-8")
     summaries = summarize(_tpch(docs))
     draw_change([s for s in summaries if s.asked == "incremental"], docs / "tpch-change.svg")
     draw_base([s for s in summaries if s.asked == "auto"], docs / "tpch-base.svg")
@@ -54,7 +54,7 @@ def _parts(docs: Path) -> Mapping[str, str]:
 
 
 def _views(measurements: list[Measurement]) -> str:
-    """View by view where the planner chose and a thousandth of the orders changed."""
+    """The views one by one, for the planner's choices after a change of a thousandth of the orders."""
     shown = {
         name: ratios
         for name, ratios in report.by_setting(measurements).items()

@@ -80,7 +80,7 @@ class Pathway(Peer):
         begun = time.perf_counter()
         self._hand_over(rows, wanted)
         seconds = (time.perf_counter() - begun) / len(self.contents)
-        self.changes.seen_all()
+        self.changes.mark_seen()
         for view in self.contents:
             yield replace(found[view], asked=self.name, mode=self.name, refresh_seconds=seconds, jobs=0, rows_read=0)
 

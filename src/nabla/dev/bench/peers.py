@@ -20,7 +20,7 @@ from nabla.lake.facade import Lake
 
 
 class Peer(ABC):
-    """Another way to maintain some of the views; made when they were built, and told of every round of changes."""
+    """Another way to maintain some of the views. It is made when they are built, and follows every round of changes."""
 
     name: str
 
@@ -29,7 +29,7 @@ class Peer(ABC):
 
     @abstractmethod
     def follow(self, found: Mapping[str, Measurement]) -> Iterator[Measurement]:
-        """Brings its views up to date, and says what that took; `found` is what Nabla took, by view."""
+        """Bring its views up to date, and return the times; `found` has the times of Nabla by view."""
 
 
 class Changes:
@@ -37,9 +37,9 @@ class Changes:
 
     def __init__(self, lake: Lake) -> None:
         self.lake = lake
-        self.seen_all()
+        self.mark_seen()
 
-    def seen_all(self) -> None:
+    def mark_seen(self) -> None:
         self.seen = {table: self.lake.status()[table].version for table in ("orders", "lineitem")}
 
     def of(self, table: str) -> DataFrame:
@@ -55,12 +55,12 @@ def check(lake: Lake, view: str, rows: Iterable[Sequence[object]]) -> None:
 
 
 def rough(rows: Iterable[Sequence[object]]) -> list[list[str]]:
-    """Rows to be compared, whatever their order and the types of their numbers."""
+    """Rows in a form that does not depend on their order and on the types of their numbers."""
     return sorted(map(_rough, rows))
 
 
 def _rough(row: Sequence[object]) -> list[str]:
-    """Numbers to six digits, and no more than five after the point: averages of decimals have but six."""
+    """A number rounded to six digits, with at most five after the point, because averages of decimals have six."""
     return [value if isinstance(value, str) else f"{round(float(str(value)), 5):.6g}" for value in row]
 
 
@@ -146,7 +146,7 @@ class MergePipeline(Peer):
             seconds = time.perf_counter() - begun
             self._check(view, path)
             yield replace(found[view], asked=self.name, mode=self.name, refresh_seconds=seconds, jobs=0, rows_read=0)
-        self.changes.seen_all()
+        self.changes.mark_seen()
 
     def _merge(self, sums: Sums, path: str) -> None:
         columns = "o_orderkey, o_orderpriority"

@@ -1,4 +1,4 @@
-"""Curves of what was measured: cost against the size of the change, and against that of the tables."""
+"""Curves of measurements: the cost against the size of the change, and against the size of the tables."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _by_view(points: Iterable[tuple[str, float, float]]) -> dict[str, dict[float
 
 
 def _means(curves: Iterable[Mapping[float, float]]) -> list[tuple[float, float]]:
-    """Geometric means of what all curves have at a place."""
+    """The geometric means of all curves at each point."""
     values: dict[float, list[float]] = {}
     for curve in curves:
         for x, y in curve.items():
@@ -124,7 +124,9 @@ def _figure(width: float, height: float) -> Any:
 
 
 def _save(figure: Any, path: Path) -> None:
-    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)  # the same curves, the same file
+    figure.savefig(
+        path, metadata={"Date": None} if path.suffix == ".svg" else None
+    )  # the same curves give the same file
 
 
 def _against_size(axes: Any) -> None:

@@ -1,4 +1,4 @@
-"""Measurements in a file of JSON lines: a long benchmark may be run in pieces, and pages are made of what it leaves."""
+"""Measurements in a file of JSON lines, so that a long benchmark can be run in pieces and pages can be made from the file."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Ratios:
 
 
 def sections(measurements: Sequence[Measurement]) -> list[Section]:
-    """Everything."""
+    """All sections of the report."""
     settings = by_setting(measurements)
     found = [views(setting, ratios) for setting, ratios in settings.items()]
     if len(settings) > 1:
@@ -54,8 +54,8 @@ def sections(measurements: Sequence[Measurement]) -> list[Section]:
 
 
 def together(measurements: Sequence[Measurement]) -> list[Section]:
-    """All but the ratios."""
-    parts = (builds(measurements), peers(measurements), planner(choices(measurements)), growing(measurements))
+    """All sections but the ratios."""
+    parts = (builds(measurements), peers(measurements), planner(choices(measurements)), growth_section(measurements))
     return [part for part in parts if part.rows]
 
 
@@ -90,7 +90,7 @@ def builds(measurements: Sequence[Measurement]) -> Section:
 
 
 def peers(measurements: Sequence[Measurement]) -> Section:
-    """The time that peers took over the time that Nabla took after the same change."""
+    """The time of peers divided by the time of Nabla after the same change."""
     summaries = summarize(measurements)
     ours = {_change(s): s.refresh_seconds for s in summaries if s.asked == "auto"}
     rows = []
@@ -109,7 +109,7 @@ def _change(s: Summary) -> tuple[float, float, str, str]:
 
 @dataclass(frozen=True)
 class Choice:
-    """The mode that the planner chose, and its cost over the better one of maintaining and recomputing."""
+    """The mode that the planner chose, and its cost divided by that of the better mode."""
 
     scale: float
     change: float
@@ -120,10 +120,10 @@ class Choice:
 
 
 def choices(measurements: Iterable[Measurement]) -> list[Choice]:
-    """The choices for views of which both modes were measured, whoever asked for them. Skipped views are left out.
+    """The choices for views with measurements of both modes. Skipped views are left out.
 
-    The planner's own refreshes count as what they were: to choose the better one is no loss if it took a little longer than
-    at another time.
+    The planner's own refreshes count for the mode that they used: choosing the better mode is no loss, even if it took a
+    little longer than at another time.
     """
     found: dict[tuple[float, float, str, str], list[Measurement]] = {}
     for m in measurements:
@@ -170,7 +170,7 @@ def growth(
     return found
 
 
-def growing(measurements: Sequence[Measurement]) -> Section:
+def growth_section(measurements: Sequence[Measurement]) -> Section:
     found = growth(summarize(measurements))
     rows = [(f"{small:g}", f"{large:g}", f"{size:g}", ratio) for (small, large, size), ratio in found.items()]
     headings = ("scale", "larger scale", "change % of the smaller", "cost at the larger over cost at the smaller")

@@ -1,4 +1,4 @@
-"""A table of what was measured, for the terminal or for a page."""
+"""A section of a report: a table of measurements, for the terminal or for a page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A query over a few hundred rows of the driver: as the engine asks Spark, and from files with Spark's defaults."""
+"""A query over a few hundred rows of the driver: by the engine's settings of Spark, and from files by Spark's defaults."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ class TinyQuery:
 
 
 def tiny_query(folder: Path) -> TinyQuery:
-    """Medians, side by side."""
+    """The medians of both."""
     lake = nabla.open(folder / "tiny")
     plain = Workspace(lake.spark.newSession(), str(folder / "plain"))
     engine = lake.context.spark.workspace("tiny")
     found: dict[str, list[float]] = {"engine": [], "plain": []}
     for _ in range(WARMING + ROUNDS):
-        found["engine"].append(_seconds(lambda: _asked(engine, by_file=False)))
-        found["plain"].append(_seconds(lambda: _asked(plain, by_file=True)))
+        found["engine"].append(_seconds(lambda: _run_query(engine, by_file=False)))
+        found["plain"].append(_seconds(lambda: _run_query(plain, by_file=True)))
     medians = (statistics.median(seconds[WARMING:]) for seconds in found.values())
     return TinyQuery(*medians)
 
 
-def _asked(workspace: Workspace, *, by_file: bool) -> pa.Table:
+def _run_query(workspace: Workspace, *, by_file: bool) -> pa.Table:
     schema = types.parse("a BIGINT, b STRING, c INT, n BIGINT")
     rows = [(i, f"name {i}", i % 7, 1) for i in range(200)]
     columns = zip(zip(*rows, strict=True), types.arrow_schema(schema), strict=True)

@@ -62,19 +62,20 @@ def generate(folder: Path, scale: float) -> Path:
 
 
 def load(lake: Lake, data: Path) -> None:
-    """All eight tables, keys and foreign keys declared."""
+    """Create all eight tables, with their keys and foreign keys."""
     for table, key in KEYS.items():
         frame = lake.spark.read.parquet(str(data / f"{table}.parquet"))
         lake.create_table(table, data=frame, key=key, foreign_keys=FOREIGN.get(table))
 
 
 Kind = Literal["mixed", "insert", "delete", "parties"]
-"""What happens: orders come and go with their lines, only come, only go; or customers, parts and suppliers are updated."""
+"""The kinds of change: orders are inserted and deleted with their lines, or only inserted, or only deleted; or customers, parts
+and suppliers are updated."""
 Spread = Literal["scattered", "recent"]
 
 
 def change(lake: Lake, share: float, number: int, kind: Kind, place: Spread) -> str:
-    """One round of changes; says what it was."""
+    """Make one round of changes; return a description of it."""
     if kind == "parties":
         update_parties(lake, share, number)
         tables = ("customer", "supplier", "part")
@@ -124,7 +125,7 @@ def _chosen(share: float, number: int, place: Spread, low: int, high: int) -> tu
 
 
 def update_parties(lake: Lake, share: float, number: int) -> None:
-    """A share of the customers, suppliers and parts changes in what the queries look at: balance, nation, segment, brand."""
+    """Update a share of the customers, suppliers and parts in columns that queries read: balance, nation, segment, brand."""
     parts = max(2, round(1 / share))
     balance = f"CAST(7 * pmod(hash({{key}}, {number}), 1400) - 900 AS DECIMAL(15,2))"
     nation = f"pmod({{nation}} + {number + 1}, 25)"

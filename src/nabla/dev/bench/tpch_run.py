@@ -9,7 +9,7 @@ from pathlib import Path
 
 import nabla
 from nabla.dev.bench import tpch
-from nabla.dev.bench.measure import Measurement, Recomputed, Round, measure_builds, measure_round, recompute
+from nabla.dev.bench.measure import ChangeRound, Measurement, Recomputed, measure_builds, measure_round, recompute
 from nabla.dev.bench.peers import Peer
 from nabla.lake.facade import Lake
 from nabla.planner.steps import Mode
@@ -19,8 +19,8 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Workload:
-    """What is measured. `changes` are in percent of the orders, or of the customers, parts and suppliers; `rounds` are per
-    size and kind of change and mode."""
+    """The settings of a measurement. `changes` are in percent of the orders, or of the customers, parts and suppliers;
+    `rounds` are for each size and kind of change and each mode."""
 
     scale: float = 1.0
     changes: tuple[float, ...] = (0.1,)
@@ -35,7 +35,7 @@ class Workload:
 
 
 def run(workload: Workload, data: Path, folder: Path, say: Say) -> Iterator[Measurement]:
-    """All measurements, as they come. A lake that is in the folder from an earlier run is used again."""
+    """Yield all measurements as they are made. A lake in the folder from an earlier run is used again."""
     lake, scratch = nabla.open(folder), folder.with_name(folder.name + "-scratch")
     if not lake.status():
         say(f"loading TPC-H scale {workload.scale:g}")
@@ -52,7 +52,7 @@ def run(workload: Workload, data: Path, folder: Path, say: Say) -> Iterator[Meas
             number += 1
             say(f"{change:g} % {kind}, {mode}: {changed}")
             found: dict[str, Measurement] = {}
-            now = Round(workload.scale, change, kind, refresh_first=turn % 2 == 0)
+            now = ChangeRound(workload.scale, change, kind, refresh_first=turn % 2 == 0)
             for one in measure_round(lake, views, now, scratch, mode, recomputed):
                 say(
                     f"{one.view} {one.mode} in {one.refresh_seconds:.2f} s, recomputed in {one.recompute_seconds:.2f} s"

@@ -70,7 +70,7 @@ def _struct(attributes: Mapping[str, str]) -> str:
 
 
 def _below(most: int, *numbers: int) -> str:
-    """A number that looks like chance."""
+    """A number that looks random."""
     return f"CAST(pmod(xxhash64({', '.join(map(str, ('id', *numbers)))}), {most}) AS INT)"
 
 
@@ -129,9 +129,9 @@ class University:
     students: int
 
     def build(self, relations: Iterable[str]) -> None:
-        """Those of the relations that are not there."""
+        """Create the relations that are missing."""
         for name in sorted({*relations} - {*self.lake.status()}):
-            with tempfile.TemporaryDirectory() as folder:  # to compute rows takes longer than to read them again
+            with tempfile.TemporaryDirectory() as folder:  # reading rows is faster than computing them again
                 self._all(name).write.parquet(f"{folder}/{name}")
                 self.lake.create_nested(name, SCHEMAS[name], self.lake.spark.read.parquet(f"{folder}/{name}"))
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Round:
+class BusinessRound:
     title: str
     change: Callable[[Lake, Shop], None]
 
@@ -49,13 +49,13 @@ def corrections(lake: Lake, shop: Shop) -> None:
 
 
 def nothing(lake: Lake, shop: Shop) -> None:
-    """A quiet hour: the refresh after it has nothing to do."""
+    """Change nothing, so that the next refresh has nothing to do."""
 
 
 ROUNDS = (
-    Round("60 new orders", new_orders),
-    Round("toys become 5 % dearer", price_rise),
-    Round("three customers leave, with their orders", departures),
-    Round("corrections: quantities, days, an address", corrections),
-    Round("a quiet hour", nothing),
+    BusinessRound("60 new orders", new_orders),
+    BusinessRound("toys become 5 % dearer", price_rise),
+    BusinessRound("three customers leave, with their orders", departures),
+    BusinessRound("corrections: quantities, days, an address", corrections),
+    BusinessRound("a quiet hour", nothing),
 )

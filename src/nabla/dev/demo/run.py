@@ -28,7 +28,7 @@ HEADERS = ("view", "mode", "+", "-", "seconds", "recompute", "how")
 
 
 @dataclass(frozen=True)
-class Maintained:
+class RefreshedView:
     """One view in one round. `recompute` are the seconds that Spark took to run its query and write the result."""
 
     view: str
@@ -47,7 +47,7 @@ class RoundResult:
     title: str
     seconds: float
     recompute: float
-    views: tuple[Maintained, ...]
+    views: tuple[RefreshedView, ...]
 
 
 def run_demo(folder: Path | None, quiet: bool = False) -> list[RoundResult]:
@@ -98,13 +98,13 @@ def _measure(lake: Lake, title: str, tell: Callable[[str], None]) -> RoundResult
     seconds = time.monotonic() - start
     tell("Recomputing, to compare")
     recomputes = {name: _recompute(lake, name) for name in VIEWS}
-    views = tuple(_maintained(lake, reports[name], recomputes[name]) for name in VIEWS)
+    views = tuple(_refreshed_view(lake, reports[name], recomputes[name]) for name in VIEWS)
     return RoundResult(title, seconds, sum(recomputes.values()), views)
 
 
-def _maintained(lake: Lake, report: ViewReport, recompute: float) -> Maintained:
+def _refreshed_view(lake: Lake, report: ViewReport, recompute: float) -> RefreshedView:
     how = _rules(lake, report.name) if report.mode == "incremental" else report.reason.partition(":")[0]
-    return Maintained(report.name, report.mode, how, report.inserted, report.deleted, report.seconds, recompute)
+    return RefreshedView(report.name, report.mode, how, report.inserted, report.deleted, report.seconds, recompute)
 
 
 def _rules(lake: Lake, name: str) -> str:
@@ -114,7 +114,7 @@ def _rules(lake: Lake, name: str) -> str:
 
 
 def _recompute(lake: Lake, name: str) -> float:
-    """The seconds that the view costs without Nabla: Spark runs its query on the current tables and writes the result."""
+    """The seconds of the view without Nabla: Spark runs its query on the current tables and writes the result."""
     with tempfile.TemporaryDirectory() as scratch:
         start = time.monotonic()
         _query(lake, name).write.parquet(f"{scratch}/view")

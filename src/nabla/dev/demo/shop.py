@@ -64,14 +64,14 @@ VIEWS = (*SQL_VIEWS, "big_spenders")
 
 
 def big_spenders(lake: Lake) -> DataFrame:
-    """The DataFrame view of the shop: orders of more than 1,000, with who made them."""
+    """The DataFrame view of the shop: orders of more than 1,000, with their customers."""
     customers = lake.spark.table("customers").selectExpr("id AS customer", "name", "city")
     return lake.spark.table("order_totals").where("amount > 1000").join(customers, "customer")
 
 
 @dataclass
 class Shop:
-    """Makes the shop's data. What it made before decides what it makes next, so that ids do not repeat."""
+    """Makes the shop's data. It remembers the ids that it has used, so that none repeats."""
 
     chance: random.Random = field(default_factory=lambda: random.Random(7))
     orders: int = 0

@@ -1,1 +1,1 @@
-"""Random data, plans, programs and lakes, and what holds for them."""
+"""Random data, plans, programs and lakes, and the checks that they must pass."""

@@ -1,4 +1,4 @@
-"""Expressions by their text: how tests write them."""
+"""Expressions by their text, for tests."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from nabla.algebra.parse import read
 
 
 def read_text(text: str, type_: str, nullable: bool = True, deterministic: bool = True) -> Expr:
-    """A text whose columns are not known."""
+    """The expression of a text whose columns have no known types."""
     return read(text, {}, type_, nullable, deterministic)

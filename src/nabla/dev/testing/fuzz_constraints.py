@@ -20,14 +20,14 @@ from nabla.algebra.reference.interpreter import Bag, Database, added, evaluate
 from nabla.calculus.stages import cut
 from nabla.dev.testing.maintained import build, maintain, same
 from nabla.dev.testing.random_constraints import random_constraint
-from nabla.dev.testing.random_data import Schema, Sizes, next_database, random_bag, random_schema
+from nabla.dev.testing.random_data import RandomSizes, Schema, next_database, random_bag, random_schema
 
-SIZES = Sizes(tables=3, columns=3, rows=5, operations=3, depth=3, scans=3)
+SIZES = RandomSizes(tables=3, columns=3, rows=5, operations=3, depth=3, scans=3)
 TRANSACTIONS = 4
 
 
 @dataclass
-class Tally:
+class ConstraintTally:
     """The counts of a run, and its failures."""
 
     cases: int = 0
@@ -58,7 +58,7 @@ class Kept:
         return added(self.violations, outcome.change), outcome.states
 
 
-def check(seed: int, tally: Tally) -> None:
+def check(seed: int, tally: ConstraintTally) -> None:
     """Raises AssertionError where a check from the change and one from scratch differ."""
     rng = Random(seed)
     schema = random_schema(rng, SIZES)
@@ -89,7 +89,7 @@ def _first(rng: Random, schema: Schema) -> Database:
     return Database({table.name: table.fields for table in schema}, bags, bags)
 
 
-def run(cases: int, seed: int, tally: Tally) -> int:
+def run(cases: int, seed: int, tally: ConstraintTally) -> int:
     """Checks cases of consecutive seeds; returns how many failed."""
     failed = 0
     for number in range(seed, seed + cases):
@@ -115,7 +115,7 @@ def main() -> None:
         faults = lake_constraints.run(given.cases, given.seed, seen)
         print(*faults, f"{seen}; {len(faults)} failed; {time.perf_counter() - begun:.0f} s", sep="\n")
         sys.exit(bool(faults))
-    tally = Tally()
+    tally = ConstraintTally()
     failed = run(given.cases, given.seed, tally)
     print(f"{tally}; {failed} failed; {time.perf_counter() - begun:.0f} s")
     sys.exit(bool(failed))

@@ -25,7 +25,7 @@ from nabla.frontends.datalog.program import Program, parse_program
 
 
 @dataclass
-class Tally:
+class ProgramTally:
     """The counts of a run, and its failures."""
 
     programs: int = 0
@@ -41,7 +41,7 @@ class Tally:
         )
 
 
-def check(made: RandomProgram, rng: Random, tally: Tally) -> None:
+def check(made: RandomProgram, rng: Random, tally: ProgramTally) -> None:
     """Raises AssertionError where anything differs from the specification."""
     program = parse_program(made.text, made.tables)
     expected = naive(program, made.facts)
@@ -107,7 +107,7 @@ def _constant(text: str) -> object:
     return text.strip('"') if not text.isdecimal() else int(text)
 
 
-def run(programs: int, seed: int, tally: Tally, shape: Shape) -> int:
+def run(programs: int, seed: int, tally: ProgramTally, shape: Shape) -> int:
     """Checks programs of consecutive seeds; returns how many failed."""
     failed = 0
     for number in range(seed, seed + programs):
@@ -136,7 +136,7 @@ def main() -> None:
         faults = lake_programs.run(seeds, shape, seen, progress=lambda: print(seen, file=sys.stderr, flush=True))
         print(*faults, f"{seen}; {len(faults)} failed; {time.perf_counter() - begun:.0f} s", sep="\n")
         sys.exit(bool(faults))
-    tally = Tally()
+    tally = ProgramTally()
     failed = run(given.programs, given.seed, tally, shape)
     print(f"{tally}; {failed} failed; {time.perf_counter() - begun:.0f} s")
     sys.exit(bool(failed))

@@ -1,8 +1,8 @@
 """Random constraints in lakes, on Spark: transactions that a lake must refuse, and those that it must commit.
 
 The reference is Spark itself, over tables in memory. A transaction must be refused exactly if a constraint that held
-would find rows, and then with these rows and without a trace; the violations of constraints that only warn must be what
-their queries give; of what a quarantine took, and what was committed, nothing may be missing.
+would find rows, and then with these rows and without a trace. The violations of constraints that only warn must be the results
+of their queries. No row may be missing from both the commit and the quarantine.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from nabla.algebra.nodes import Scan
 from nabla.algebra.sql import to_sql
 from nabla.dev.testing.fuzz.bags import exact, rounded, rows_of, stored
 from nabla.dev.testing.fuzz.lake_trial import NOT_OURS, Batch, Change, Refused, Trial
-from nabla.dev.testing.random_constraints import Declared, random_declared
-from nabla.dev.testing.random_data import Row, Schema, Sizes, random_bag, random_change, random_schema
+from nabla.dev.testing.random_constraints import DeclaredConstraint, random_declared
+from nabla.dev.testing.random_data import RandomSizes, Row, Schema, random_bag, random_change, random_schema
 from nabla.dev.testing.random_plans import ALL, random_plan
 from nabla.dev.testing.session import quick_session
 from nabla.errors import NablaError
 from nabla.lake.constraints.quarantine import name_of
 from nabla.lake.constraints.violations import Violated
 
-SIZES = Sizes(tables=3, columns=3, rows=6, operations=3, depth=3, scans=3)
+SIZES = RandomSizes(tables=3, columns=3, rows=6, operations=3, depth=3, scans=3)
 CONSTRAINTS = 5
 TOGETHER = 25
 """Transactions in one lake."""
@@ -194,7 +194,7 @@ class LakeOfConstraints:
             self.reference.change((Change(name, gone, come),))
 
 
-def _spelled(declared: Declared) -> str:
+def _spelled(declared: DeclaredConstraint) -> str:
     match declared.form:
         case "key":
             return constraints.key(declared.table, *declared.columns)

@@ -163,12 +163,12 @@ def run(
 @contextmanager
 def _only_spark(lake: Lake) -> Iterator[None]:
     """Every query is computed by Spark, none by the driver."""
-    most, lake.context.only_spark_rounds = driver_query.MOST_COMPUTED, True
-    driver_query.MOST_COMPUTED = -1
+    most, lake.context.only_spark_rounds = driver_query.MOST_BYTES, True
+    driver_query.MOST_BYTES = -1
     try:
         yield
     finally:
-        driver_query.MOST_COMPUTED = most
+        driver_query.MOST_BYTES = most
 
 
 class _Run:

@@ -22,7 +22,7 @@ from random import Random
 
 import nabla
 from nabla.dev.testing.bank import audit, embezzle, found_bank, transfer
-from nabla.storage import faults
+from nabla.storage import machine
 
 POINTS = tuple(
     f"{point}:{visit}"
@@ -80,7 +80,7 @@ def read(path: str, seconds: float, audited: str) -> None:
 def die(path: str, point: str, seed: int) -> None:
     """A transfer, an attempt that is refused, a refresh, and another transfer: as far as it comes."""
     rng, lake = Random(seed), nabla.open(path)
-    faults.arm(point)
+    machine.arm(point)
     transfer(lake, f"dying-{seed}-{os.getpid()}", rng)
     embezzle(lake, f"dying-{seed}-{os.getpid()}-stolen", rng)
     lake.refresh(mode="incremental")

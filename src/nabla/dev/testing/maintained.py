@@ -1,7 +1,7 @@
 """Maintenance in the interpreter: the steps of a plan, executed on small data without Spark.
 
-What the engine does with Spark and Delta tables is done here with bags, by the same steps: build the states of a view,
-find the touched groups, settle the states, finish the view. The law of the whole calculus is one equation:
+The interpreter runs the same steps on bags that the engine runs on Spark and Delta tables: build the states of a view, find
+the touched groups, settle the states, finish the view. The law of the whole calculus is one equation:
 
     change of the view  =  view(new) − view(old)
 """
@@ -99,13 +99,13 @@ def maintain(
             case Produce():
                 change = evaluate(step.query, stored)
             case Replace():
-                change = _replaced(step, stored, view or Counter())
+                change = _replace_rows(step, stored, view or Counter())
         if isinstance(step, Settle | Iterate) and step.finish is not None:
-            change = _finished(step.finish, stored)
+            change = _finish(step.finish, stored)
     return Outcome(change, states)
 
 
-def _replaced(step: Replace, stored: _Stored, view: Bag) -> Bag:
+def _replace_rows(step: Replace, stored: _Stored, view: Bag) -> Bag:
     keys = evaluate(step.touched, stored)
     stored.fields[TOUCHED] = stored_fields(step.touched.columns)  # type: ignore[index]
     stored.hidden[TOUCHED, At.NEW] = keys
@@ -171,7 +171,7 @@ def _deletes_extremes(stage: Stage, stored: _Stored) -> bool:
     return any(row[place] is not None for row in touched for place in range(width - len(columns), width))
 
 
-def _finished(finish: Finish, stored: _Stored) -> Bag:
+def _finish(finish: Finish, stored: _Stored) -> Bag:
     rows: Node = finish.stage.contents(At.DELTA).inputs[0]
     while isinstance(rows, Filter):
         rows = rows.input
@@ -182,7 +182,7 @@ def _finished(finish: Finish, stored: _Stored) -> Bag:
 
 
 def check(plan: Node, database: Database, changed: frozenset[str], key: tuple[str, ...] = ()) -> None:
-    """Raises where maintaining a view gives anything but what recomputing it gives."""
+    """Assert that maintaining a view gives the same as recomputing it."""
     staged = cut(plan, key)
     before = evaluate(reading(plan, At.OLD), database)
     after = evaluate(plan, database)
@@ -198,13 +198,13 @@ def check(plan: Node, database: Database, changed: frozenset[str], key: tuple[st
 
 
 def same(what: str, found: Bag, expected: Bag) -> None:
-    """Raises where two bags differ by more than the order of summation can make."""
-    if _rounded(found) != _rounded(expected):
+    """Assert that two bags are equal, up to the last digits of floating point sums."""
+    if _round_floats(found) != _round_floats(expected):
         raise AssertionError(f"{what}: found {dict(found)}, expected {dict(expected)}")
 
 
-def _rounded(bag: Bag) -> Bag:
-    """Sums of floats may differ in their last digits by the order of summation."""
+def _round_floats(bag: Bag) -> Bag:
+    """The bag with rounded floats, because the last digits of a sum depend on the order of summation."""
     return Counter({tuple(_round(v) for v in row): n for row, n in bag.items()})
 
 

@@ -1,7 +1,7 @@
-"""Programs maintained in memory: what a lake does with their views, by the same steps, without Spark.
+"""Programs maintained in memory, without Spark, by the same steps as in a lake.
 
 Predicates that are not recursive are maintained by the calculus through their plans, recursive groups by the fixpoint
-loop. The law is the same for both: the change of a predicate is what it is now less what it was, and nothing else.
+loop. The law is the same for both: the change of a predicate is the difference of its new and its old rows.
 """
 
 from __future__ import annotations

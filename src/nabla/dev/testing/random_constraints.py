@@ -9,13 +9,13 @@ from nabla.algebra.build import any_of, compare, equal, is_not_null, is_null, nu
 from nabla.algebra.calls import Call
 from nabla.algebra.expressions import Column
 from nabla.algebra.nodes import Aggregate, At, Filter, Join, Node, Scan
-from nabla.dev.testing.random_data import Schema, Sizes, Table
+from nabla.dev.testing.random_data import RandomSizes, Schema, Table
 from nabla.dev.testing.random_plans import ALL, random_plan
 
 
 @dataclass(frozen=True)
-class Declared:
-    """A constraint in one of the declared forms: what it says and the query that must be empty."""
+class DeclaredConstraint:
+    """A constraint in one of the declared forms, with the query that must be empty."""
 
     form: str
     table: str
@@ -24,25 +24,25 @@ class Declared:
     plan: Node
 
 
-def random_constraint(rng: Random, schema: Schema, sizes: Sizes) -> Node:
+def random_constraint(rng: Random, schema: Schema, sizes: RandomSizes) -> Node:
     """A declared form, or a query of any shape."""
     roll = rng.random()
     return random_declared(rng, schema).plan if roll < 0.6 else random_plan(rng, schema, ALL, sizes)
 
 
-def random_declared(rng: Random, schema: Schema) -> Declared:
+def random_declared(rng: Random, schema: Schema) -> DeclaredConstraint:
     pairs = [(s, c, t, d) for s in schema for c in s.columns for t in schema for d in t.columns if c.type == d.type]
     form = rng.choice(("key", "foreign key", "size"))
     if form == "key":
         table = rng.choice(schema)
         columns = tuple(rng.sample(table.columns, rng.randint(1, min(2, len(table.columns)))))
-        return Declared(form, table.name, tuple(c.name for c in columns), "", _key(table, columns))
+        return DeclaredConstraint(form, table.name, tuple(c.name for c in columns), "", _key(table, columns))
     if form == "foreign key":
         child, column, parent, target = rng.choice(pairs)
         plan = _foreign_key(child, column, parent, target)
-        return Declared(form, child.name, (column.name,), f"{parent.name}.{target.name}", plan)
+        return DeclaredConstraint(form, child.name, (column.name,), f"{parent.name}.{target.name}", plan)
     one, other = rng.choice(schema), rng.choice(schema)
-    return Declared(form, one.name, (), other.name, _same_size(one, other))
+    return DeclaredConstraint(form, one.name, (), other.name, _same_size(one, other))
 
 
 def _scan(table: Table, mark: str = "") -> Scan:
@@ -50,7 +50,7 @@ def _scan(table: Table, mark: str = "") -> Scan:
 
 
 def _named(column: Column, mark: str) -> Column:
-    return column.renamed(f"{column.name}{mark}#0")
+    return column.rename(f"{column.name}{mark}#0")
 
 
 def _counted(node: Node, keys: tuple[str, ...], mark: str = "") -> Aggregate:

@@ -17,7 +17,7 @@ Row: TypeAlias = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
-class Sizes:
+class RandomSizes:
     """The sizes of random plans and tables. The defaults keep an evaluation in the interpreter below some milliseconds."""
 
     tables: int = 3
@@ -45,7 +45,7 @@ class Table:
 
 
 Schema: TypeAlias = tuple[Table, ...]
-DEFAULT = Sizes()
+DEFAULT = RandomSizes()
 
 # Doubles are multiples of a quarter: their sums are exact, so that no order of summation gives another result.
 DOMAINS: Mapping[str, tuple[Any, ...]] = {
@@ -67,12 +67,12 @@ _NULLS = 0.2
 _CHANGED = 0.85
 
 
-def random_schema(rng: Random, sizes: Sizes = DEFAULT) -> Schema:
+def random_schema(rng: Random, sizes: RandomSizes = DEFAULT) -> Schema:
     names = "rstuvw"[: rng.randint(1, sizes.tables)]
     return tuple(_random_table(rng, name, sizes) for name in names)
 
 
-def _random_table(rng: Random, name: str, sizes: Sizes) -> Table:
+def _random_table(rng: Random, name: str, sizes: RandomSizes) -> Table:
     # Integers twice: what can be joined and summed should be common.
     types = [*DOMAINS, "int", "bigint", "int"]
     columns = (
@@ -155,7 +155,7 @@ _OPERATIONS: tuple[Callable[[Random, Table, Bag], None], ...] = (
 )
 
 
-def random_database(rng: Random, schema: Schema, sizes: Sizes = DEFAULT) -> Database:
+def random_database(rng: Random, schema: Schema, sizes: RandomSizes = DEFAULT) -> Database:
     """Tables with a random content, some of which, often several at once, change."""
     before = {table.name: random_bag(rng, table, sizes.rows) for table in schema}
     change = {
@@ -166,7 +166,7 @@ def random_database(rng: Random, schema: Schema, sizes: Sizes = DEFAULT) -> Data
     return Database.changed({table.name: table.fields for table in schema}, before, change)
 
 
-def next_database(rng: Random, schema: Schema, database: Database, sizes: Sizes = DEFAULT) -> Database:
+def next_database(rng: Random, schema: Schema, database: Database, sizes: RandomSizes = DEFAULT) -> Database:
     """The state after a change, with another change on top: for sequences of refreshes."""
     before = {table.name: database.new(table.name) for table in schema}
     change = {

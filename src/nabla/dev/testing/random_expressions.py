@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
 
-from nabla.algebra.build import cast, null
+from nabla.algebra.build import null
 from nabla.algebra.expressions import Expr, Ref
+from nabla.algebra.normalize import cast
 from nabla.algebra.parse import read
 from nabla.algebra.reference.evaluator import SqlType, parse_type
 from nabla.algebra.reference.evaluator.arithmetic import operation

@@ -29,7 +29,7 @@ _MANY = 1.0e5  # more rows than a group of random data ever has
 
 
 @dataclass(frozen=True)
-class Relation:
+class RandomRelation:
     """A node, its columns as terms of expressions, and about how many rows it has at most."""
 
     node: Node
@@ -102,7 +102,7 @@ _MORE = (*("bool_and", "bool_or", "count_if") * 2, "bit_and", "bit_or", "bit_xor
 _SUMMING = ("sum", "avg")
 
 
-def aggregate(rng: Random, below: Relation, fresh: Fresh, more: bool) -> Relation:
+def aggregate(rng: Random, below: RandomRelation, fresh: Fresh, more: bool) -> RandomRelation:
     """Grouped or global; `more` adds DISTINCT and the aggregates of truth values."""
     columns = list(below.columns)
     keys = rng.sample(columns, rng.choice((0, 1, 1, 1, 2, 2))) if len(columns) > 1 else columns[: rng.choice((0, 1))]
@@ -111,7 +111,7 @@ def aggregate(rng: Random, below: Relation, fresh: Fresh, more: bool) -> Relatio
     names = tuple(key.expr.column or "" for key in keys)
     node = Aggregate(below.node, names, tuple(call for call, _ in drawn))
     results = [Sample(call.column.ref, result.bound, result.exact) for call, result in drawn]
-    return Relation(node, (*keys, *results), below.rows if keys else 1)
+    return RandomRelation(node, (*keys, *results), below.rows if keys else 1)
 
 
 def _call(rng: Random, expressions: Expressions, fresh: Fresh, more: bool) -> tuple[Call, Result]:
@@ -180,13 +180,13 @@ _FRAMES = (
 )
 
 
-def window(rng: Random, below: Relation, fresh: Fresh) -> Relation:
+def window(rng: Random, below: RandomRelation, fresh: Fresh) -> RandomRelation:
     columns = list(below.columns)
     partition = rng.sample(columns, min(len(columns), rng.choice((0, 1, 1, 1, 2))))
     names = tuple(column.expr.column or "" for column in partition)
     drawn = [_window_call(rng, columns, fresh) for _ in range(rng.randint(1, 2))]
     node = Window(below.node, names, tuple(call for call, _ in drawn))
-    return Relation(node, (*columns, *(sample for _, sample in drawn)), below.rows)
+    return RandomRelation(node, (*columns, *(sample for _, sample in drawn)), below.rows)
 
 
 def _window_call(rng: Random, columns: list[Sample], fresh: Fresh) -> tuple[WindowCall, Sample]:

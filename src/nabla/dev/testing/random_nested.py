@@ -1,4 +1,4 @@
-"""Random nested relations, updates and expressions, and all that must be true of them.
+"""Random nested relations, updates and expressions, and the laws that they must satisfy.
 
 Domains are tiny, so that keys meet; subrelations are often empty, and NULLs are keys like others.
 """
@@ -20,7 +20,7 @@ from nabla.frontends.nested.language import Nest, Nested, Shape, nest, nested
 from nabla.frontends.nested.meaning import NestedSource
 from nabla.frontends.nested.model import Relation
 from nabla.frontends.nested.plans import to_plan
-from nabla.frontends.nested.schema import Schema, joined
+from nabla.frontends.nested.schema import Schema, join_schemas
 from nabla.frontends.nested.updates import CHANGE, TABLE, change, updated_plan
 
 _DOMAINS = {"int": (0, 1, 2, 3), "string": ("a", "b", "c")}
@@ -90,7 +90,7 @@ def shape_of(schema: Schema) -> Shape:
 
 
 @dataclass(frozen=True)
-class Case:
+class NestedCase:
     """Tables r and s over one schema, t over a joinable one, f with the flat form of r; their values before and after."""
 
     expression: Nested
@@ -136,7 +136,7 @@ def random_expression(rng: Random, sources: dict[str, NestedSource], depth: int)
 
 def _joinable(r: Schema, s: Schema) -> bool:
     try:
-        joined(r, s)
+        join_schemas(r, s)
     except NablaError:
         return False
     return True
@@ -155,7 +155,7 @@ def random_sources(rng: Random, height: int = 3) -> dict[str, NestedSource]:
     return {name: NestedSource(s) for name, s in schemas.items()}
 
 
-def random_states(rng: Random, expression: Nested, sources: dict[str, NestedSource]) -> Case:
+def random_states(rng: Random, expression: Nested, sources: dict[str, NestedSource]) -> NestedCase:
     """Values of the tables, and an update ⊕ or ⊖ of some of them."""
     before: dict[str, Relation] = {}
     after: dict[str, Relation] = {}
@@ -164,10 +164,10 @@ def random_states(rng: Random, expression: Nested, sources: dict[str, NestedSour
         before[name] = r
         update = equations.UPDATES[rng.choice(("⊕", "⊖"))]
         after[name] = update(r, random_update(rng, r, source.schema)) if rng.random() < 0.7 else r
-    return Case(expression, sources, before, after)
+    return NestedCase(expression, sources, before, after)
 
 
-# What must be true
+# The laws
 
 
 def check_equations(rng: Random, schema: Schema) -> None:
@@ -213,7 +213,7 @@ def check_equations(rng: Random, schema: Schema) -> None:
 
 
 def check_properties(r: Relation, d: Relation) -> None:
-    """Theorem 3.1, and what an update leaves behind."""
+    """Theorem 3.1, and containment after an update."""
     inside = model.contained(d, r)
     assert inside == (operators.intersection(r, d) == d) == (operators.union(r, d) == r)
     assert model.contained(r, operators.union(r, d))
@@ -221,8 +221,8 @@ def check_properties(r: Relation, d: Relation) -> None:
     assert model.contained(operators.difference(r, d), r)
 
 
-def check_expression(case: Case) -> None:
-    """The plan gives what the operators give, in PNF and in canonical order, and maintaining it what recomputing gives."""
+def check_expression(case: NestedCase) -> None:
+    """Check that the plan gives the result of the operators, in PNF and in canonical order, and that it can be maintained."""
     plan = to_plan(case.expression, case.sources)
     schema = meaning.schema_of(case.expression, case.sources)
     found = evaluate(plan, case.database)
@@ -235,7 +235,7 @@ def check_expression(case: Case) -> None:
 
 
 def check_update(rng: Random, schema: Schema) -> None:
-    """The flat change of a table is what the update adds and takes away, in Python and as algebra."""
+    """Check that the flat change of a table has exactly the update's rows, in Python and as algebra."""
     r, small = random_relation(rng, schema), random_subschema(rng, schema)
     d = operators.projection(random_update(rng, r, schema), small)
     sign: Sign = rng.choice(("⊕", "⊖"))

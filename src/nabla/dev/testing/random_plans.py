@@ -34,9 +34,17 @@ from nabla.algebra.nodes import (
     UnionAll,
 )
 from nabla.algebra.reference.interpreter import Database
-from nabla.dev.testing.random_data import DEFAULT, DOMAINS, Schema, Sizes, Table, random_database, random_schema
+from nabla.dev.testing.random_data import (
+    DEFAULT,
+    DOMAINS,
+    RandomSizes,
+    Schema,
+    Table,
+    random_database,
+    random_schema,
+)
 from nabla.dev.testing.random_expressions import Expressions
-from nabla.dev.testing.random_groups import Relation, aggregate, window
+from nabla.dev.testing.random_groups import RandomRelation, aggregate, window
 from nabla.dev.testing.random_terms import Sample, constant, kind_of
 
 _Item = TypeVar("_Item")
@@ -60,14 +68,14 @@ class Scenario:
         return frozenset(table.name for table in self.schema if self.database.delta(table.name))
 
 
-def random_scenario(seed: int, features: frozenset[str] = CORE, sizes: Sizes = DEFAULT) -> Scenario:
+def random_scenario(seed: int, features: frozenset[str] = CORE, sizes: RandomSizes = DEFAULT) -> Scenario:
     rng = Random(seed)
     schema = random_schema(rng, sizes)
     database = random_database(rng, schema, sizes)
     return Scenario(seed, schema, database, random_plan(rng, schema, features, sizes))
 
 
-def random_plan(rng: Random, schema: Schema, features: frozenset[str] = CORE, sizes: Sizes = DEFAULT) -> Node:
+def random_plan(rng: Random, schema: Schema, features: frozenset[str] = CORE, sizes: RandomSizes = DEFAULT) -> Node:
     """A view over the new state of its tables; see `reading` for other states."""
     return Plans(rng, schema, features, sizes).relation(sizes.depth, sizes.scans).node
 
@@ -85,7 +93,7 @@ def reading(node: Node, at: At) -> Node:
 class Plans:
     """Makes relations; numbers their columns."""
 
-    def __init__(self, rng: Random, schema: Schema, features: frozenset[str], sizes: Sizes) -> None:
+    def __init__(self, rng: Random, schema: Schema, features: frozenset[str], sizes: RandomSizes) -> None:
         if unknown := features - ALL:
             raise ValueError(f"no such features: {sorted(unknown)}; there are {sorted(ALL)}")
         self.rng = rng
@@ -99,26 +107,26 @@ class Plans:
         self._last += 1
         return Column(unique_name(label, self._last), type_, nullable)
 
-    def relation(self, depth: int, scans: int) -> Relation:
+    def relation(self, depth: int, scans: int) -> RandomRelation:
         """An operator over relations of less depth; at most `scans` leaves."""
         if depth <= 0 or not self.operators:
             return self.leaf()
         made = self.rng.choice(self.operators)(self, depth - 1, scans)
         return made if made is not None else self.relation(depth - 1, scans)
 
-    def leaf(self) -> Relation:
+    def leaf(self) -> RandomRelation:
         if "constant" in self.features and self.rng.random() < 0.1:
             return self.constant()
         return self.scan(self.rng.choice(self.schema))
 
-    def scan(self, table: Table) -> Relation:
+    def scan(self, table: Table) -> RandomRelation:
         kept = self.chosen(table.columns, at_least=1) if self.rng.random() < 0.3 else list(table.columns)
         output = tuple(self.fresh(c.name, c.type, c.nullable) for c in kept)
         bounds = [_domain_bound(column.type) for column in output]
         node = Scan(table.name, At.NEW, output, tuple(c.name for c in kept))
         return self.named(node, bounds, rows=2 * self.sizes.rows)
 
-    def constant(self) -> Relation:
+    def constant(self) -> RandomRelation:
         types = [self.rng.choice(list(DOMAINS)) for _ in range(self.rng.randint(1, 3))]
         output = tuple(self.fresh("k", type_, True) for type_ in types)
         rows = tuple(
@@ -127,31 +135,33 @@ class Plans:
         )
         return self.named(Constant(output, rows), [_domain_bound(type_) for type_ in types], rows=3)
 
-    def named(self, node: Node, bounds: Iterable[float], rows: int, exact: Iterable[bool] | None = None) -> Relation:
+    def named(
+        self, node: Node, bounds: Iterable[float], rows: int, exact: Iterable[bool] | None = None
+    ) -> RandomRelation:
         known = exact if exact is not None else [True] * len(node.columns)
         columns = zip(node.columns, bounds, known, strict=True)
-        return Relation(node, tuple(Sample(c.ref, bound, sure) for c, bound, sure in columns), rows)
+        return RandomRelation(node, tuple(Sample(c.ref, bound, sure) for c, bound, sure in columns), rows)
 
     def chosen(self, items: Sequence[_Item], at_least: int = 0) -> list[_Item]:
         """Some of the items, in their order."""
         count = self.rng.randint(min(at_least, len(items)), len(items))
         return [items[i] for i in sorted(self.rng.sample(range(len(items)), count))]
 
-    def projected(self, relation: Relation, samples: Sequence[Sample]) -> Relation:
+    def projected(self, relation: RandomRelation, samples: Sequence[Sample]) -> RandomRelation:
         outputs = tuple(Named(self.fresh(_label(s), s.expr.type, s.nullable), s.expr) for s in samples)
         node = Project(relation.node, outputs)
         return self.named(node, [s.bound for s in samples], relation.rows, [s.exact for s in samples])
 
-    def conformed(self, relation: Relation, types: Sequence[str]) -> Relation:
+    def conformed(self, relation: RandomRelation, types: Sequence[str]) -> RandomRelation:
         """A projection to given types: what a union needs of its members."""
         expressions = Expressions(self.rng, relation.columns)
         return self.projected(relation, [expressions.of_type(type_) for type_ in types])
 
-    def renamed(self, relation: Relation) -> Relation:
+    def renamed(self, relation: RandomRelation) -> RandomRelation:
         """The same node under other names, to stand beside itself."""
         return self.projected(relation, relation.columns)
 
-    def two(self, depth: int, scans: int) -> tuple[Relation, Relation] | None:
+    def two(self, depth: int, scans: int) -> tuple[RandomRelation, RandomRelation] | None:
         """Two relations that share the allowance of leaves; sometimes one relation twice."""
         if scans < 2:
             return None
@@ -175,14 +185,14 @@ def _domain_bound(type_: str) -> float:
 # Operators of one input
 
 
-def _filter(p: Plans, depth: int, scans: int) -> Relation:
+def _filter(p: Plans, depth: int, scans: int) -> RandomRelation:
     below = p.relation(depth, scans)
     expressions = Expressions(p.rng, below.columns)
     conjuncts = tuple(expressions.condition() for _ in range(p.rng.choice((1, 1, 1, 2))))
     return replace(below, node=Filter(below.node, conjuncts))
 
 
-def _project(p: Plans, depth: int, scans: int) -> Relation:
+def _project(p: Plans, depth: int, scans: int) -> RandomRelation:
     below = p.relation(depth, scans)
     expressions = Expressions(p.rng, below.columns)
     kept = p.chosen(below.columns) if p.rng.random() < 0.7 else []
@@ -190,14 +200,14 @@ def _project(p: Plans, depth: int, scans: int) -> Relation:
     return p.projected(below, [*kept, *made])
 
 
-def _distinct(p: Plans, depth: int, scans: int) -> Relation:
+def _distinct(p: Plans, depth: int, scans: int) -> RandomRelation:
     below = p.relation(depth, scans)
     if p.rng.random() < 0.6:
         below = p.projected(below, p.chosen(below.columns, at_least=1)[:2])
     return replace(below, node=Distinct(below.node))
 
 
-def _aggregate(p: Plans, depth: int, scans: int) -> Relation:
+def _aggregate(p: Plans, depth: int, scans: int) -> RandomRelation:
     made = aggregate(p.rng, p.relation(depth, scans), p.fresh, "aggregates" in p.features)
     if p.rng.random() < 0.2:
         having = Expressions(p.rng, made.columns).condition()
@@ -205,11 +215,11 @@ def _aggregate(p: Plans, depth: int, scans: int) -> Relation:
     return made
 
 
-def _window(p: Plans, depth: int, scans: int) -> Relation:
+def _window(p: Plans, depth: int, scans: int) -> RandomRelation:
     return window(p.rng, p.relation(depth, scans), p.fresh)
 
 
-def _top_k(p: Plans, depth: int, scans: int) -> Relation:
+def _top_k(p: Plans, depth: int, scans: int) -> RandomRelation:
     below = p.relation(depth, scans)
     items = [Order(c.expr, p.rng.random() < 0.5, p.rng.random() < 0.5) for c in below.columns]
     p.rng.shuffle(items)
@@ -218,7 +228,7 @@ def _top_k(p: Plans, depth: int, scans: int) -> Relation:
     return replace(below, node=TopK(below.node, tuple(items), limit, offset))
 
 
-def _generate(p: Plans, depth: int, scans: int) -> Relation:
+def _generate(p: Plans, depth: int, scans: int) -> RandomRelation:
     below = p.relation(depth, scans)
     expressions = Expressions(p.rng, below.columns)
     first = expressions.any(1)
@@ -243,7 +253,7 @@ def _generate(p: Plans, depth: int, scans: int) -> Relation:
 # Operators of two inputs
 
 
-def _join(p: Plans, depth: int, scans: int, kinds: Sequence[JoinKind] = ("inner",)) -> Relation | None:
+def _join(p: Plans, depth: int, scans: int, kinds: Sequence[JoinKind] = ("inner",)) -> RandomRelation | None:
     pair = p.two(depth, scans)
     if pair is None:
         return None
@@ -260,7 +270,7 @@ def _join(p: Plans, depth: int, scans: int, kinds: Sequence[JoinKind] = ("inner"
     return p.named(node, [c.bound for c in both], rows + left.rows + right.rows, [c.exact for c in both])
 
 
-def _join_condition(p: Plans, left: Relation, right: Relation, kind: str) -> tuple[tuple[Expr, ...], bool]:
+def _join_condition(p: Plans, left: RandomRelation, right: RandomRelation, kind: str) -> tuple[tuple[Expr, ...], bool]:
     """Conjuncts, and whether an equality is among them."""
     pairs = [(s, t) for s in left.columns for t in right.columns if s.kind == t.kind]
     if not pairs or p.rng.random() < 0.1:
@@ -279,7 +289,7 @@ def _join_condition(p: Plans, left: Relation, right: Relation, kind: str) -> tup
     return tuple(conjuncts), True
 
 
-def _both(p: Plans, left: Relation, right: Relation) -> Expressions:
+def _both(p: Plans, left: RandomRelation, right: RandomRelation) -> Expressions:
     return Expressions(p.rng, left.columns + right.columns)
 
 
@@ -289,7 +299,7 @@ def _null_aware(s: Sample, t: Sample) -> Expr:
     return any_of((matches, is_null(matches)))
 
 
-def _union_all(p: Plans, depth: int, scans: int) -> Relation | None:
+def _union_all(p: Plans, depth: int, scans: int) -> RandomRelation | None:
     pair = p.two(depth, scans)
     if pair is None:
         return None
@@ -310,7 +320,9 @@ def _union_all(p: Plans, depth: int, scans: int) -> Relation | None:
     )
 
 
-def _bag_operator(p: Plans, depth: int, scans: int, operator: type[ExceptAll] | type[IntersectAll]) -> Relation | None:
+def _bag_operator(
+    p: Plans, depth: int, scans: int, operator: type[ExceptAll] | type[IntersectAll]
+) -> RandomRelation | None:
     pair = p.two(depth, scans)
     if pair is None:
         return None
@@ -324,7 +336,7 @@ def _bag_operator(p: Plans, depth: int, scans: int, operator: type[ExceptAll] | 
     return replace(left, node=operator(left.node, other))
 
 
-Operator = Callable[[Plans, int, int], Relation | None]
+Operator = Callable[[Plans, int, int], RandomRelation | None]
 
 # An operator is drawn as often as it stands here.
 _OPERATORS: Mapping[str, tuple[Operator, ...]] = {

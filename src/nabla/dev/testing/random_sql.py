@@ -12,11 +12,11 @@ from random import Random
 from nabla.dev.testing import sql_shapes
 from nabla.dev.testing.random_data import Schema
 from nabla.dev.testing.random_terms import Sample
-from nabla.dev.testing.sql_scope import Field, Item, Query, expressions, scalars, under
+from nabla.dev.testing.sql_scope import Field, Item, QueryText, expressions, scalars, under
 from nabla.dev.testing.sql_subqueries import predicate
 
 
-class Queries:
+class QueryMaker:
     """Makes queries over tables and views; numbers aliases and columns, so that no name means two things."""
 
     def __init__(self, rng: Random, sources: Sequence[tuple[str, tuple[Field, ...]]]) -> None:
@@ -28,18 +28,18 @@ class Queries:
         self._last += 1
         return f"{letter}{self._last}"
 
-    def query(self, depth: int) -> Query:
+    def query(self, depth: int) -> QueryText:
         shapes = sql_shapes.SHAPES if depth >= 0 else sql_shapes.FLAT
         return self.rng.choice(shapes)(self, depth)
 
-    # What stands in FROM
+    # FROM
 
     def table(self) -> Item:
         name, fields = self.rng.choice(self.sources)
         alias = self.fresh("t")
         return Item(f"{name} AS {alias}", under(alias, fields))
 
-    def derived(self, query: Query) -> Item:
+    def derived(self, query: QueryText) -> Item:
         alias = self.fresh("q")
         return Item(f"({query.sql}) AS {alias}", under(alias, query.fields))
 
@@ -71,7 +71,7 @@ class Queries:
         columns = left.columns if kind in _ONE_SIDED else left.columns + right.columns
         return Item(f"{left.sql} {kind} {right.sql} ON {on}", columns)
 
-    # What stands in WHERE
+    # WHERE
 
     def where(self, columns: Sequence[Sample], often: float = 0.5) -> str:
         tests = []
@@ -84,22 +84,22 @@ class Queries:
             tests.append(test)
         return f" WHERE {' AND '.join(tests)}" if tests else ""
 
-    def select(self, terms: Sequence[Sample], rest: str, distinct: bool = False) -> Query:
+    def select(self, terms: Sequence[Sample], rest: str, distinct: bool = False) -> QueryText:
         """Terms under fresh names, from whatever the rest of the query says."""
         fields = tuple(Field(self.fresh("c"), t.expr.type, t.bound, t.exact) for t in terms)
         columns = ", ".join(f"{t.sql} AS {f.name}" for t, f in zip(terms, fields, strict=True))
-        return Query(f"SELECT {'DISTINCT ' if distinct else ''}{columns} {rest}", fields)
+        return QueryText(f"SELECT {'DISTINCT ' if distinct else ''}{columns} {rest}", fields)
 
 
 _ONE_SIDED = ("LEFT SEMI JOIN", "LEFT ANTI JOIN")
 _DEPTHS = (*(0,) * 6, *(1,) * 8, 2)
 """Mostly shallow: what a deep view finds a shallow one finds sooner, and Spark plans it in a tenth of the time."""
-Shape = Callable[[Queries, int], Query]
+Shape = Callable[[QueryMaker, int], QueryText]
 
 
-def random_query(rng: Random, schema: Schema, views: Sequence[tuple[str, tuple[Field, ...]]] = ()) -> Query:
+def random_query(rng: Random, schema: Schema, views: Sequence[tuple[str, tuple[Field, ...]]] = ()) -> QueryText:
     """A view over tables and, often, over other views."""
     tables = [(table.name, tuple(Field(c.name, c.type, 10.0) for c in table.columns)) for table in schema]
     usable = [(name, fields) for name, fields in views if any(f.usable for f in fields)]
     sources = tables + (rng.sample(usable, min(2, len(usable))) if usable and rng.random() < 0.25 else [])
-    return Queries(rng, sources).query(rng.choice(_DEPTHS))
+    return QueryMaker(rng, sources).query(rng.choice(_DEPTHS))

@@ -1,4 +1,4 @@
-"""Terms of random expressions: what must be known of one to go on computing with it, and constants of every kind."""
+"""Terms of random expressions, with the facts that are needed to compute with them, and constants of every kind."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CONSTANTS: Mapping[str, tuple[Any, ...]] = {
 
 @dataclass(frozen=True)
 class Sample:
-    """An expression with what must be known to go on computing with it."""
+    """An expression with the facts that are needed to compute with it."""
 
     expr: Expr
     bound: float = 1.0

@@ -1,4 +1,4 @@
-"""A relation as the generator of SQL text knows it: its columns, and the terms that expressions can be made of."""
+"""Relations for the generator of SQL text: their columns, and the terms for expressions."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class Field:
 
 @dataclass(frozen=True)
 class Item:
-    """Something that stands in a FROM clause, and its columns under its alias."""
+    """An item of a FROM clause, with its columns under its alias."""
 
     sql: str
     columns: tuple[Sample, ...]
 
 
 @dataclass(frozen=True)
-class Query:
+class QueryText:
     """A query that can stand alone or in brackets."""
 
     sql: str

@@ -1,4 +1,4 @@
-"""The shapes of random queries: what a SELECT does with the relation it reads."""
+"""The shapes of random queries: the operations of a SELECT on the relation that it reads."""
 
 from __future__ import annotations
 
@@ -7,24 +7,35 @@ from typing import TYPE_CHECKING
 from nabla.dev.testing.random_data import DOMAINS
 from nabla.dev.testing.random_terms import Sample, literal
 from nabla.dev.testing.sql_aggregates import aggregate_call
-from nabla.dev.testing.sql_scope import Field, Item, Query, any_term, expressions, null, of_type, sample, scalars, under
+from nabla.dev.testing.sql_scope import (
+    Field,
+    Item,
+    QueryText,
+    any_term,
+    expressions,
+    null,
+    of_type,
+    sample,
+    scalars,
+    under,
+)
 from nabla.dev.testing.sql_subqueries import predicate, value
 from nabla.dev.testing.sql_windows import partition, total_order, window_call
 
 if TYPE_CHECKING:
-    from nabla.dev.testing.random_sql import Queries, Shape
+    from nabla.dev.testing.random_sql import QueryMaker, Shape
 
 
-def _some(q: Queries, columns: tuple[Sample, ...], most: int = 4) -> list[Sample]:
+def _some(q: QueryMaker, columns: tuple[Sample, ...], most: int = 4) -> list[Sample]:
     return q.rng.sample(columns, q.rng.randint(1, min(most, len(columns))))
 
 
-def _terms(q: Queries, columns: tuple[Sample, ...]) -> list[Sample]:
+def _terms(q: QueryMaker, columns: tuple[Sample, ...]) -> list[Sample]:
     """Some columns and some expressions."""
     return _some(q, columns) + [any_term(q.rng, columns) for _ in range(q.rng.choice((0, 1, 1, 2)))]
 
 
-def plain(q: Queries, depth: int) -> Query:
+def plain(q: QueryMaker, depth: int) -> QueryText:
     item = q.relation(depth)
     terms = _terms(q, item.columns)
     if q.rng.random() < 0.2:
@@ -35,7 +46,7 @@ def plain(q: Queries, depth: int) -> Query:
     return q.select(terms, f"FROM {item.sql}{q.where(item.columns)}", q.rng.random() < 0.15)
 
 
-def grouped(q: Queries, depth: int) -> Query:
+def grouped(q: QueryMaker, depth: int) -> QueryText:
     item = q.relation(depth)
     keys = [any_term(q.rng, item.columns, 1) if q.rng.random() < 0.2 else k for k in _some(q, item.columns, 2)]
     calls = [aggregate_call(q.rng, item.columns) for _ in range(q.rng.randint(1, 3))]
@@ -46,7 +57,7 @@ def grouped(q: Queries, depth: int) -> Query:
     return q.select([*keys, *calls], rest)
 
 
-def _having(q: Queries, item: Item, keys: list[Sample]) -> str:
+def _having(q: QueryMaker, item: Item, keys: list[Sample]) -> str:
     form = q.rng.random()
     if form < 0.6:
         return ""
@@ -59,7 +70,7 @@ def _having(q: Queries, item: Item, keys: list[Sample]) -> str:
     return f" HAVING {predicate(q.rng, keys, q.table, 0)}" if scalars(keys) else ""
 
 
-def grouping_sets(q: Queries, depth: int) -> Query:
+def grouping_sets(q: QueryMaker, depth: int) -> QueryText:
     item = q.relation(depth)
     keys = q.rng.sample(item.columns, min(2, len(item.columns)))
     texts = [key.sql for key in keys]
@@ -77,13 +88,13 @@ def grouping_sets(q: Queries, depth: int) -> Query:
     return q.select([*keys, *calls], f"FROM {item.sql}{q.where(item.columns)} GROUP BY {group}")
 
 
-def windowed(q: Queries, depth: int) -> Query:
+def windowed(q: QueryMaker, depth: int) -> QueryText:
     item = q.relation(depth)
     calls = [window_call(q.rng, item.columns) for _ in range(q.rng.randint(1, 2))]
     return q.select([*_some(q, item.columns), *calls], f"FROM {item.sql}{q.where(item.columns)}")
 
 
-def top_of_each(q: Queries, depth: int) -> Query:
+def top_of_each(q: QueryMaker, depth: int) -> QueryText:
     """The first rows of every group, as one writes it without QUALIFY."""
     item = q.relation(depth)
     place = f"row_number() OVER ({partition(q.rng, item.columns)}{total_order(q.rng, item.columns)})"
@@ -94,7 +105,7 @@ def top_of_each(q: Queries, depth: int) -> Query:
     return q.select(columns[:-1] or columns, f"FROM ({inner.sql}) AS {alias} WHERE {rank} <= {q.rng.randint(1, 2)}")
 
 
-def limited(q: Queries, depth: int) -> Query:
+def limited(q: QueryMaker, depth: int) -> QueryText:
     item = q.relation(depth)
     terms = _some(q, item.columns)
     offset = f" OFFSET {q.rng.randint(1, 2)}" if q.rng.random() < 0.2 else ""
@@ -102,7 +113,7 @@ def limited(q: Queries, depth: int) -> Query:
     return q.select(terms, rest)
 
 
-def set_operation(q: Queries, depth: int) -> Query:
+def set_operation(q: QueryMaker, depth: int) -> QueryText:
     left = q.derived(q.query(depth - 1))
     if not left.columns:
         return plain(q, depth)
@@ -115,10 +126,10 @@ def set_operation(q: Queries, depth: int) -> Query:
     bounds = [max(a.bound, b.bound) for a, b in zip(first.fields, second.fields, strict=True)]
     exact = [a.exact and b.exact for a, b in zip(first.fields, second.fields, strict=True)]
     fields = tuple(Field(f.name, f.type, b, e) for f, b, e in zip(first.fields, bounds, exact, strict=True))
-    return Query(f"({first.sql}) {word} ({second.sql})", fields)
+    return QueryText(f"({first.sql}) {word} ({second.sql})", fields)
 
 
-def _conformed(q: Queries, item: Item, type_: str) -> Sample:
+def _conformed(q: QueryMaker, item: Item, type_: str) -> Sample:
     same = of_type(item.columns, type_)
     if same and q.rng.random() < 0.8:
         return q.rng.choice(same)
@@ -127,7 +138,7 @@ def _conformed(q: Queries, item: Item, type_: str) -> Sample:
     return sample(null(type_), type_)
 
 
-def with_common_table(q: Queries, depth: int) -> Query:
+def with_common_table(q: QueryMaker, depth: int) -> QueryText:
     """Mostly used several times, often with nothing else: what is equal in a view is stored once."""
     common = q.query(depth - 1)
     if not any(f.usable for f in common.fields):
@@ -139,10 +150,10 @@ def with_common_table(q: Queries, depth: int) -> Query:
         q.sources = [*before, *q.sources * len(before)]
     body = q.query(depth - 1)
     q.sources = before
-    return Query(f"WITH {name} AS ({common.sql}) {body.sql}", body.fields)
+    return QueryText(f"WITH {name} AS ({common.sql}) {body.sql}", body.fields)
 
 
-def pivoted(q: Queries, depth: int) -> Query:
+def pivoted(q: QueryMaker, depth: int) -> QueryText:
     item = q.relation(depth)
     numbers = [c for c in scalars(item.columns) if c.kind == "int" and c.bound < 1e6]
     if not numbers:
@@ -155,10 +166,12 @@ def pivoted(q: Queries, depth: int) -> Query:
     values = ", ".join(f"{n} AS {name}" for n, name in enumerate(names))
     type_ = of.expr.type if call == "max" else "bigint"
     fields = (inner.fields[0], *(Field(name, type_, 1e9) for name in names))
-    return Query(f"SELECT {k}, {', '.join(names)} FROM ({inner.sql}) PIVOT ({call}({v}) FOR {p} IN ({values}))", fields)
+    return QueryText(
+        f"SELECT {k}, {', '.join(names)} FROM ({inner.sql}) PIVOT ({call}({v}) FOR {p} IN ({values}))", fields
+    )
 
 
-def unpivoted(q: Queries, depth: int) -> Query:
+def unpivoted(q: QueryMaker, depth: int) -> QueryText:
     item = q.relation(depth)
     terms = expressions(q.rng, item.columns)
     kind = q.rng.choice([c.expr.type for c in scalars(item.columns)] or ["int"])
@@ -171,10 +184,10 @@ def unpivoted(q: Queries, depth: int) -> Query:
     nulls = q.rng.choice(("", "INCLUDE NULLS "))
     fields = (inner.fields[0], Field(name, "string", 8), Field(content, kind, 1e9, all(f.exact for f in inner.fields)))
     text = f"SELECT {k}, {name}, {content} FROM ({inner.sql}) UNPIVOT {nulls}({content} FOR {name} IN ({a}, {b}))"
-    return Query(text, fields)
+    return QueryText(text, fields)
 
 
-def exploded(q: Queries, depth: int) -> Query:
+def exploded(q: QueryMaker, depth: int) -> QueryText:
     """LATERAL VIEW over a stored array, or over one made of columns."""
     item = q.relation(depth)
     terms = expressions(q.rng, item.columns)
@@ -201,7 +214,7 @@ def exploded(q: Queries, depth: int) -> Query:
     return q.select([*_some(q, item.columns), *made], f"FROM {item.sql} {view}{q.where(columns)}")
 
 
-def lateral_join(q: Queries, depth: int) -> Query:
+def lateral_join(q: QueryMaker, depth: int) -> QueryText:
     outer, inner = q.item(depth), q.table()
     pairs = [(s, t) for s in scalars(outer.columns) for t in scalars(inner.columns) if s.kind == t.kind]
     if not pairs:
@@ -219,14 +232,14 @@ def lateral_join(q: Queries, depth: int) -> Query:
         made = q.select(_some(q, inner.columns, 2), rest)
         # By the names of the select list: Spark forgets an order by anything else here, and then any row is right.
         order = ", ".join(f.name for f in made.fields)
-        made = Query(f"{made.sql} ORDER BY {order} LIMIT 1", made.fields)
+        made = QueryText(f"{made.sql} ORDER BY {order} LIMIT 1", made.fields)
     alias = q.fresh("l")
     word, on = q.rng.choice(((", LATERAL", ""), ("JOIN LATERAL", ""), ("LEFT JOIN LATERAL", "ON true")))
     columns = outer.columns + under(alias, made.fields)
     return q.select(_terms(q, columns), f"FROM {outer.sql} {word} ({made.sql}) AS {alias} {on}{q.where(columns, 0.3)}")
 
 
-def with_values(q: Queries, depth: int) -> Query:
+def with_values(q: QueryMaker, depth: int) -> QueryText:
     """A relation joined with rows written in the query."""
     item = q.relation(depth)
     key = q.rng.choice(scalars(item.columns) or [sample("1", "int")])

@@ -1,182 +1,148 @@
-"""Small questions answered by the driver: a few rows at hand, and nothing that Python could compute otherwise than Spark.
+"""Small queries answered by the driver: DuckDB computes them over rows that are at hand.
 
-Once a change has been looked up, most of a refresh's queries join some hundred rows with some hundred rows. Planning and
-scheduling such a query takes Spark a second; computing it takes no time at all. The interpreter of the algebra computes it
-here, if it has only types and functions for which Python and Spark agree. Spark answers all other queries, and those over
-more than a few rows.
+Once a change has been looked up, most of a refresh's queries join some thousand rows with some thousand rows. Planning and
+scheduling such a query takes Spark a second; DuckDB, in this process, takes milliseconds. It answers only queries of types
+and functions for which the two agree (`duckdb_expressions`). Spark answers all others, and those that read more than should
+be brought to one machine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
+import atexit
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
+import duckdb
 import pyarrow as pa
 
+from nabla._cached import once
 from nabla.algebra.equalities import has_equality
-from nabla.algebra.expressions import Column, Expr
 from nabla.algebra.memo import Memo
-from nabla.algebra.nodes import (
-    Aggregate,
-    Consolidate,
-    Constant,
-    Distinct,
-    ExceptAll,
-    Filter,
-    Generate,
-    IntersectAll,
-    Join,
-    Negate,
-    Node,
-    Project,
-    Scan,
-    TopK,
-    UnionAll,
-    Unweigh,
-    Weigh,
-    Window,
-)
-from nabla.algebra.reference.evaluator import CannotEvaluate, Row, Slot, SparkWouldFail, parse_type
-from nabla.algebra.reference.evaluator.exact import exact_type, is_exact, is_exact_aggregate
-from nabla.algebra.reference.hash_joins import HashRun
-from nabla.algebra.reference.interpreter import Bag, Database, bag_of
-from nabla.calculus.stages import COPY
+from nabla.algebra.names import WEIGHT_FIELD
+from nabla.algebra.nodes import Join, Node, Scan
+from nabla.engine.driver.duckdb_expressions import MACROS, NotExact
+from nabla.engine.driver.duckdb_sql import to_duckdb
 
-MOST_COMPUTED = 400_000
-"""Values that a query reads and computes of its relations before it joins them, about a microsecond each: from then on
-Spark's fixed costs are worth it."""
-MOST_PAIRS = 200_000
+MOST_BYTES = 256 << 20
+"""Bytes that a query may read: beyond that Spark's fixed costs are worth it."""
+MOST_PAIRS = 20_000_000
+"""Pairs of rows that a join without an equality may compare."""
+
+SETTINGS: dict[str, str | bool | int | float | list[str]] = {
+    "memory_limit": "1GB",  # beyond it DuckDB spills to disk
+    "temp_directory": os.path.join(tempfile.gettempdir(), f"nabla-duckdb-{os.getpid()}"),
+    "python_enable_replacements": False,  # a name in a query is a registered table, never a variable of some function
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+}
+LOCKS = ("SET enable_external_access = false", "SET lock_configuration = true")
+"""A lake may be somebody else's: whatever its definitions say, a query reads and writes no files, and changes no setting."""
+
+_THREAD = threading.local()
+_STARTING = threading.Lock()
+_DATABASE: list[duckdb.DuckDBPyConnection] = []
 
 Held = Callable[[Scan], pa.Table | None]
 """The rows of a relation in the order of its scan's columns, and their weights if it is a change."""
 
 
-class _TooMuch(Exception):
-    """More work than a driver should do."""
+@dataclass(frozen=True)
+class _DuckdbQuery:
+    """The text of a query, the relations that it reads by their names in the text, and its joins without an equality."""
+
+    text: str
+    scans: Mapping[str, Scan]
+    products: tuple[Join, ...]
 
 
 def answer(node: Node, held: Held, schema: pa.Schema) -> pa.Table | None:
     """The rows of a query under the names and types of a schema, or None where Spark is to be asked."""
-    scans = {n for n in node.walk() if isinstance(n, Scan)}
-    if not is_exact_query(node):
+    query = once(node, _compile)
+    if query is None:
         return None
     relations = {}
-    for scan in scans:
+    for name, scan in query.scans.items():
         rows = held(scan)
         if rows is None:
             return None
-        relations[scan] = rows
-    if _values(node, relations, Memo())[0] > MOST_COMPUTED:
+        relations[name] = rows.rename_columns([*scan.fields, WEIGHT_FIELD][: rows.num_columns])
+    if sum(rows.nbytes for rows in relations.values()) > MOST_BYTES:
         return None
+    if query.products and _most_pairs(query, relations) > MOST_PAIRS:
+        return None
+    rows = run(query.text, relations)
+    return None if rows is None else rows.rename_columns(schema.names).cast(schema)
+
+
+def _compile(node: Node) -> _DuckdbQuery | None:
+    """The query for DuckDB; None if DuckDB may answer otherwise than Spark."""
+    names: dict[Scan, str] = {}
     try:
-        return _table(_DriverRun(relations)(node), node.signed, schema)
-    except (_TooMuch, CannotEvaluate, SparkWouldFail, pa.ArrowInvalid):
-        return None  # an error of the query is Spark's to report
+        text = to_duckdb(node, lambda scan: names.setdefault(scan, f"t{len(names)}"))
+    except NotExact:
+        return None
+    products = tuple(n for n in node.walk() if isinstance(n, Join) and not has_equality(n))
+    return _DuckdbQuery(text, {name: scan for scan, name in names.items()}, products)
 
 
-def _values(node: Node, relations: Mapping[Scan, pa.Table], seen: Memo[Node, int]) -> tuple[int, int]:
-    """How many values a query reads and computes, and of how many rows. The result of a join is taken to be small. A node that
-    occurs in several places is computed once."""
-    if node in seen:
-        return 0, seen[node]
-    if isinstance(node, Scan):
-        rows = relations[node].num_rows
-        values = rows * len(node.columns)
-    else:
-        below = [_values(part, relations, seen) for part in node.inputs]
-        values, rows = sum(v for v, _ in below), sum(r for _, r in below)
-    values += rows * _count_expressions(node)
-    seen[node] = 0 if isinstance(node, Join | Aggregate) else rows
-    return values, seen[node]
+def _most_pairs(query: _DuckdbQuery, relations: Mapping[str, pa.Table]) -> int:
+    """Pairs of rows that joins without an equality compare; one by an equality is taken to be as large as its larger side."""
+    sizes: dict[Scan, int] = {scan: relations[name].num_rows for name, scan in query.scans.items()}
+    known: Memo[Node, int] = Memo()
+
+    def rows(node: Node) -> int:
+        if isinstance(node, Scan):
+            return sizes[node]
+        below = [known.once(part, rows) for part in node.inputs]
+        if isinstance(node, Join):
+            return max(below) if has_equality(node) else below[0] * below[1]
+        return sum(below)
+
+    return max(known.once(product, rows) for product in query.products)
 
 
-def _count_expressions(node: Node) -> int:
-    """Expressions that are evaluated for every row."""
-    match node:
-        case Filter():
-            return len(node.conjuncts)
-        case Project():
-            return sum(o.expr.column is None for o in node.outputs)
-        case Aggregate():
-            return len(node.calls)
-    return 0
+def run(text: str, relations: Mapping[str, pa.Table]) -> pa.Table | None:
+    """The rows of a query over named tables, or None where DuckDB cannot compute them: a value overflows, a divisor is zero,
+    the memory does not suffice. Spark then computes the query, or reports its error."""
+    connection = _connection()
+    for name, table in relations.items():
+        connection.register(name, table)
+    try:
+        return connection.sql(text).to_arrow_table()
+    except (
+        duckdb.OutOfRangeException,
+        duckdb.ConversionException,
+        duckdb.InvalidInputException,
+        duckdb.OutOfMemoryException,
+        duckdb.PermissionException,
+        duckdb.NotImplementedException,
+    ):
+        return None
+    finally:
+        for name in relations:
+            connection.unregister(name)
 
 
-class _DriverRun(HashRun):
-    def __init__(self, relations: dict[Scan, pa.Table]) -> None:
-        super().__init__(Database({}))
-        self.relations = relations
-
-    def __call__(self, node: Node) -> Bag:
-        if isinstance(node, Scan) and node not in self._results:
-            self._results[node] = _bag(self.relations[node], node.signed)
-        return super().__call__(node)
-
-    def pairs(self, node: Join, left: Bag, right: Bag) -> Iterator[tuple[Row, Row]]:
-        if not has_equality(node) and len(left) * len(right) > MOST_PAIRS:
-            raise _TooMuch
-        for count, pair in enumerate(super().pairs(node, left, right)):
-            if count > MOST_PAIRS:
-                raise _TooMuch
-            yield pair
+@atexit.register
+def _close() -> None:
+    """End DuckDB with the process: it would complain on the terminal of connections that are still open then."""
+    _THREAD.__dict__.clear()
+    _DATABASE.clear()
 
 
-def _bag(rows: pa.Table, signed: bool) -> Bag:
-    columns = [column.to_pylist() for column in rows.columns]
-    if signed:
-        *columns, weights = columns
-        return bag_of(zip(zip(*columns, strict=True), weights, strict=True))
-    return bag_of((row, 1) for row in zip(*columns, strict=True))
-
-
-def _table(bag: Bag, signed: bool, schema: pa.Schema) -> pa.Table:
-    rows = [(*row, n) for row, n in bag.items()] if signed else [row for row, n in bag.items() for _ in range(n)]
-    columns = zip(*rows, strict=True) if rows else ((),) * len(schema)
-    return pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
-
-
-def is_exact_query(node: Node) -> bool:
-    """Whether Python gives what Spark would give, whatever the rows."""
-    return all(_exact_columns(n.columns) and n.columns and _exact_here(n) for n in node.walk())
-
-
-@lru_cache(maxsize=1 << 12)
-def _exact_columns(columns: tuple[Column, ...]) -> bool:
-    return all(exact_type(c.type) for c in columns)
-
-
-def _exact_here(node: Node) -> bool:
-    match node:
-        case Scan() | UnionAll() | Negate() | Weigh() | Unweigh() | Consolidate():
-            return True
-        case Distinct() | ExceptAll() | IntersectAll():
-            return True
-        case Constant():
-            return all(is_exact(value, {}) for row in node.rows for value in row)
-        case Filter():
-            return _all_exact(node.conjuncts, node.input.columns)
-        case Project():
-            return _all_exact([o.expr for o in node.outputs], node.input.columns)
-        case Join():
-            return _all_exact(node.on, node.left.columns + node.right.columns)
-        case Aggregate():
-            layout = _layout(node.input.columns)
-            return all(is_exact_aggregate(call, layout) for call in node.calls)
-        case Generate():  # generators other than ours may give any number of rows, so their size cannot be bounded here
-            return node.output == (COPY,) or is_exact(node.generator, _layout(node.input.columns))
-        case TopK():
-            return _all_exact([o.expr for o in node.order], node.columns)
-        case Window():
-            ranks = all(call.call.function == "dense_rank" and not call.frame for call in node.calls)
-            return ranks and _all_exact([o.expr for c in node.calls for o in c.order], node.input.columns)
-    return False
-
-
-def _all_exact(expressions: tuple[Expr, ...] | list[Expr], columns: tuple[Column, ...]) -> bool:
-    layout = _layout(columns)
-    return all(is_exact(e, layout) for e in expressions)
-
-
-@lru_cache(maxsize=1 << 10)
-def _layout(columns: tuple[Column, ...]) -> dict[str, Slot]:
-    return {c.name: Slot(i, parse_type(c.type)) for i, c in enumerate(columns)}
+def _connection() -> duckdb.DuckDBPyConnection:
+    """The connection of this thread to the database of this process, which holds nothing but macros."""
+    connection: duckdb.DuckDBPyConnection | None = getattr(_THREAD, "connection", None)
+    if connection is None:
+        with _STARTING:
+            if not _DATABASE:
+                database = duckdb.connect(":memory:", config=SETTINGS)
+                for statement in (*MACROS, *LOCKS):
+                    database.execute(statement)
+                _DATABASE.append(database)
+        connection = _DATABASE[0].cursor()
+        _THREAD.connection = connection
+    return connection

@@ -53,7 +53,7 @@ _NUMBERS = count()
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredScan:
     """The table that a scan reads: its version, the stored names of the fields, and rows to add, under these names."""
 
     snapshot: Snapshot
@@ -70,7 +70,7 @@ class Lookup:
     """Rewrites a query; `found` are the reduced relations that it then scans."""
 
     held: Held
-    stored: Callable[[Scan], Stored | None]
+    stored: Callable[[Scan], StoredScan | None]
     shown: Shown
     found: dict[str, pa.Table] = field(default_factory=dict)
 
@@ -86,7 +86,7 @@ class Lookup:
         return self._search.looked_at
 
     def reduce(self, node: Node) -> Node:
-        """A cheap look-up in a small table first, then what is below, then what that made known."""
+        """Look up in small tables first, then reduce the inputs, then use the values that these made known."""
         return self._done.once(node, self._reduce_once)
 
     def _reduce_once(self, node: Node) -> Node:
@@ -131,7 +131,7 @@ class Lookup:
         return join if left is join.left else replace(join, left=left)
 
     def _fewer(self, one: Node, name: str, other: Node, its: str) -> bool:
-        """Whether one column is known to have clearly fewer values than the other, or nothing more is to be known of it."""
+        """Whether one column has clearly fewer values than the other, or its values cannot be narrowed further."""
         fewer, more = self._values(one, name), self._values(other, its)
         if fewer is None:
             return False
@@ -145,8 +145,7 @@ class Lookup:
         """Values that come from a change. Those of a table that is small anyway are not worth reading a large one for."""
         driven = any(
             scan.table in self._driven or (scan.table not in self.found and self.held(scan) is not None)
-            for scan in node.walk()
-            if isinstance(scan, Scan)
+            for scan in node.scans
         )
         return self._values(node, name) if driven else None
 
@@ -155,7 +154,7 @@ class Lookup:
 
     def _largest(self, node: Node) -> int:
         """The rows of the largest table that would have to be read."""
-        scans = {n for n in node.walk() if isinstance(n, Scan) and self.rows(n) is None}
+        scans = {scan for scan in node.scans if self.rows(scan) is None}
         return max((s.snapshot.rows for n in scans if (s := self.stored(n)) is not None), default=0)
 
     def _narrow(self, node: Node, name: str, values: pa.Array | None) -> Node:
@@ -203,7 +202,7 @@ class Lookup:
         return join if smaller is join else self._join(smaller)
 
     def _whole(self, scan: Scan) -> Scan:
-        """A small table, all of it."""
+        """Read a small table as a whole; leave others as they are."""
         stored = self.stored(scan) if self.rows(scan) is None else None
         if stored is None or stored.snapshot.rows >= SMALLEST:
             return scan
@@ -223,7 +222,7 @@ class Lookup:
         by_name = {c.name: stored.fields[f] for c, f in zip(scan.output, scan.fields, strict=True)}
         columns = list(by_name.values())
         shown, left = self.shown(scan, by_name[name], values)
-        if len(left) * 2 > len(values):  # the same values, that what was read for one version serves for the other
+        if len(left) * 2 > len(values):  # look up all values, so that both versions share the columns that are read
             shown, left = shown.slice(0, 0), values
         rows = self._search.rows(stored.snapshot, by_name[name], left, columns, LARGEST)
         if rows is None:

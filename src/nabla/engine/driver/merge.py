@@ -10,20 +10,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from functools import partial
+from operator import itemgetter
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
-from nabla.algebra.names import stored_fields
+from nabla._cached import once
 from nabla.algebra.types import decimal_of
-from nabla.calculus.partials import Maintained, Partial
+from nabla.calculus.partials import Extreme, Maintained, Partial
 from nabla.calculus.stages import ChangeTable
 from nabla.planner.steps import Finish
 from nabla.storage import bags, reading
 from nabla.storage.bags import N
 from nabla.storage.rewrite import may_hold
 from nabla.storage.table import Snapshot
+
+Held = Mapping[str, pa.ChunkedArray]
+"""The columns of a state by their names."""
 
 LARGEST_STATE = 3_000_000
 """Rows of a state's log up to which it is looked through on the driver."""
@@ -37,13 +41,16 @@ def merge(stage: ChangeTable, touched: pa.Table, log: Snapshot) -> pa.Table | No
     keys = touched.select(range(width))
     partials = touched.select(range(width, width + len(stage.partials)))
     deleted = touched.select(range(width + len(stage.partials), touched.num_columns))
-    stored = _read_stored(log, keys, len(stage.partials))
+    stored = _read_stored(log, keys.rename_columns(list(stage.state_fields[:width])))
     place = _places(stored.select(range(width)), keys)
     old = stored.select(range(width, width + len(stage.partials))).take(place)
-    new = [_add(p, o, c, log) for p, o, c in zip(stage.partials, old.columns, partials.columns, strict=True)]
+    try:
+        new = [_add(p, o, c, log) for p, o, c in zip(stage.partials, old.columns, partials.columns, strict=True)]
+    except pa.ArrowInvalid:
+        return None  # a sum overflows its type; Spark knows what that means
     if _loses_extreme(stage, new, deleted):
         return None
-    names = stored_fields(stage.state)
+    names = stage.state_fields
     was = pc.is_valid(place)
     count = new[0]
     stays = pc.greater(count, pa.scalar(0, count.type)) if width else pa.repeat(pa.scalar(True), touched.num_rows)
@@ -54,31 +61,39 @@ def merge(stage: ChangeTable, touched: pa.Table, log: Snapshot) -> pa.Table | No
 
 def finish_on_driver(finish: Finish, change: pa.Table, schema: pa.Schema) -> pa.Table | None:
     """The view's change from that of its state where the view is the stage itself, renamed; else Spark computes it."""
-    stage = finish.stage
-    present = stage.present()
-    if finish.keep is not None and (present is None or finish.keep != present):
+    makers = once(finish, _value_makers)
+    if makers is None:
         return None
-    held = dict(zip((c.name for c in stage.state), change.columns, strict=False))
-    functions = stage.functions if isinstance(stage, ChangeTable) else ()
-    known = {f.value: partial(_VALUES[f.call.function], f, held) for f in functions}
+    held = dict(zip((c.name for c in finish.stage.state), change.columns, strict=False))
     columns = []
-    for value, field in zip(finish.values, schema, strict=True):
-        if value.column is not None:
-            column = held[value.column]
-        elif value in known:
-            column = known[value]()
-        else:
-            return None
+    for make, field in zip(makers, schema, strict=True):
         try:
-            columns.append(column.cast(field.type))
+            columns.append(make(held).cast(field.type))
         except pa.ArrowInvalid:
             return None  # the value overflows its type; leave the error message to Spark
     return pa.table([*columns, change.column(N)], schema=schema.append(pa.field(N, pa.int64())))
 
 
-def _count_and_total(
-    function: Maintained, held: Mapping[str, pa.ChunkedArray]
-) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+def _value_makers(finish: Finish) -> list[Callable[[Held], pa.ChunkedArray]] | None:
+    """A function for each value of the view that computes it from the columns of the state; None if a value needs more."""
+    stage = finish.stage
+    present = stage.present()
+    if finish.keep is not None and (present is None or finish.keep != present):
+        return None
+    functions = stage.functions if isinstance(stage, ChangeTable) else ()
+    known = {f.value: partial(_VALUES[f.call.function], f) for f in functions}
+    makers: list[Callable[[Held], pa.ChunkedArray]] = []
+    for value in finish.values:
+        if value.column is not None:
+            makers.append(itemgetter(value.column))
+        elif value in known:
+            makers.append(known[value])
+        else:
+            return None
+    return makers
+
+
+def _count_and_total(function: Maintained, held: Held) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
     count, total = (held[p.column.name] for p in function.partials)
     nothing = pc.equal(count, pa.scalar(0, pa.int64()))
     return pc.if_else(nothing, pa.scalar(None, count.type), count), pc.if_else(
@@ -86,15 +101,15 @@ def _count_and_total(
     )
 
 
-def _sum(function: Maintained, held: Mapping[str, pa.ChunkedArray]) -> pa.ChunkedArray:
+def _sum(function: Maintained, held: Held) -> pa.ChunkedArray:
     return _count_and_total(function, held)[1]
 
 
-def _avg(function: Maintained, held: Mapping[str, pa.ChunkedArray]) -> pa.ChunkedArray:
+def _avg(function: Maintained, held: Held) -> pa.ChunkedArray:
     count, total = _count_and_total(function, held)
     decimal = decimal_of(function.call.column.type)
     if decimal is None:
-        return pc.divide(total.cast(pa.float64()), count.cast(pa.float64()))
+        return _divide(total, count)
     unit = Decimal(1).scaleb(-decimal[1])
     with localcontext(prec=77):
         values = [
@@ -104,7 +119,13 @@ def _avg(function: Maintained, held: Mapping[str, pa.ChunkedArray]) -> pa.Chunke
     return pa.chunked_array([pa.array(values, pa.decimal128(*decimal))])
 
 
-def _only(function: Maintained, held: Mapping[str, pa.ChunkedArray]) -> pa.ChunkedArray:
+def _divide(total: pa.ChunkedArray, count: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The quotient as Spark divides a whole number: the nearest double of the sum, by the count."""
+    sums = (None if t is None else float(t) for t in total.to_pylist())
+    return pc.divide(pa.chunked_array([pa.array(sums, pa.float64())]), count.cast(pa.float64()))
+
+
+def _only(function: Maintained, held: Held) -> pa.ChunkedArray:
     return held[function.partials[0].column.name]
 
 
@@ -123,9 +144,9 @@ def _mergeable(partial: Partial, log: Snapshot) -> bool:
     return not partial.column.type.startswith(("float", "double", "boolean", "binary"))
 
 
-def _read_stored(log: Snapshot, keys: pa.Table, partials: int) -> pa.Table:
+def _read_stored(log: Snapshot, keys: pa.Table) -> pa.Table:
     """The current rows of the state for keys that may be among the given ones."""
-    wanted = bags.counted(pa.table(keys.columns, names=list(stored_fields(keys.columns))))
+    wanted = bags.counted(keys)
     wanted = wanted.cast(pa.schema([*(log.schema.field(n) for n in wanted.column_names[:-1]), pa.field(N, pa.int64())]))
     pieces = [log.schema.empty_table()]
     for file in log.files:
@@ -146,16 +167,21 @@ def _places(stored: pa.Table, keys: pa.Table) -> pa.Array:
 
 def _add(partial: Partial, old: pa.ChunkedArray, change: pa.ChunkedArray, log: Snapshot) -> pa.ChunkedArray:
     if not partial.cancels:
-        choose: Callable[..., pa.ChunkedArray] = (
-            pc.min_element_wise if partial.extreme == "min" else pc.max_element_wise
-        )
-        return choose(old, change.cast(old.type), skip_nulls=True)
+        return _more_extreme(partial.extreme, old, change.cast(old.type))
     zero = pa.scalar(0, pa.int64()).cast(old.type)
     before, more = pc.fill_null(old, zero), pc.fill_null(change.cast(old.type), zero)
     if kinds.is_decimal(old.type):
         wide = pa.decimal256(old.type.precision, old.type.scale)  # a sum of 38 digits may need 39 on the way
         return pc.add(before.cast(wide), more.cast(wide)).cast(old.type)
     return pc.add_checked(before, more)
+
+
+def _more_extreme(extreme: Extreme | None, one: pa.ChunkedArray, other: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The lesser or greater of two values in each place; a NULL is neither. Arrow's `min_element_wise` would say the same but
+    does not know instants."""
+    beyond = pc.less_equal if extreme == "min" else pc.greater_equal
+    first = pc.if_else(pc.is_valid(one), pc.fill_null(beyond(one, other), True), False)
+    return pc.if_else(first, one, other)
 
 
 def _loses_extreme(stage: ChangeTable, new: list[pa.ChunkedArray], deleted: pa.Table) -> bool:

@@ -23,7 +23,7 @@ from nabla.algebra.reference.interpreter import Bag, bag_of
 from nabla.calculus.recursion.memory import Key, Memory, Piece, Places, Table, TooManyRows, key_of
 from nabla.calculus.recursion.memory import MemoryRelation as Relation
 from nabla.engine import types
-from nabla.engine.driver.driver_query import is_exact_query
+from nabla.engine.driver.exact_query import is_exact_query
 from nabla.engine.queries import Queries
 from nabla.engine.rows import ComputedRows
 from nabla.storage import reading

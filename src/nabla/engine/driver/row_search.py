@@ -38,7 +38,7 @@ _Parts = dict[tuple[str, int, str], _Part]
 
 
 class RowSearch:
-    """Looks values up. Two versions of a table share most files: what was read for one is not read for the other."""
+    """Looks values up. Two versions of a table share most files, and columns of these are read once for both."""
 
     def __init__(self) -> None:
         self._parts: Memo[pa.Array, _Parts] = Memo()
@@ -92,7 +92,7 @@ def _table(snapshot: Snapshot, part: _Part, columns: Sequence[str]) -> pa.Table:
 def _that_may_have(wanted: pa.Array, files: Sequence[DataFile], key: str) -> list[DataFile]:
     """The files whose statistics leave room for one of the values."""
     if kinds.is_floating(wanted.type):
-        return list(files) if len(wanted) else []  # NaN has no place in an order
+        return list(files) if len(wanted) else []  # NaN has no order, so bounds cannot exclude it
     ordered = sorted(wanted.drop_null().to_pylist())
     return [file for file in files if (wanted.null_count and file.nulls.get(key) != 0) or _between(file, key, ordered)]
 

@@ -126,7 +126,7 @@ class ValueBounds:
         return ()
 
     def _meet(self, pieces: Pieces, mine: str, others: Pieces, other: str) -> Pieces:
-        """The pieces less the rows that meet nothing, or a piece more: what is equal to something known is known."""
+        """The pieces without rows that join nothing; a column equal to a known one becomes known, too."""
         wanted = self._distinct(others, other)
         if wanted is None:
             return pieces
@@ -162,7 +162,7 @@ def _pass_filter(piece: pa.Table, node: Filter) -> pa.Table:
 
 def _values_passing(test: Expr, name: str, kind: str, column: pa.ChunkedArray) -> pa.Array | None:
     """The different values of a column that pass a test; None where the driver cannot tell."""
-    if not kind.startswith(_TESTED_TYPES) or " " in kind:  # a string with a collation, for one
+    if not kind.startswith(_TESTED_TYPES) or " " in kind:  # for example, a string with a collation
         return None
     values = _unique(column)
     if len(values) > MOST_TESTED:

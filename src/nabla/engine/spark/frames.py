@@ -9,13 +9,14 @@ import threading
 import weakref
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from nabla.algebra.expressions import quote
 from nabla.engine import types
+from nabla.engine.spark.meaning import Settings
 from nabla.planner.steps import Size
 from nabla.storage import locations
 
@@ -27,11 +28,7 @@ _SETTINGS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.ui.explainMode": "simple",  # every query describes itself to listeners; the default is elaborate
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # the old default has no statistics
-    "spark.sql.session.timeZone": "",
-    "spark.sql.ansi.enabled": "",
-    "spark.sql.caseSensitive": "",
 }
-"""An empty value is taken over from the user's session: it decides what a query means."""
 
 FEW_ROWS = 10_000
 """So many rows are quicker handed to Spark as values than read from a file, whose scan has costs of its own."""
@@ -64,14 +61,19 @@ PARTITIONS = 16
 """Of an exchange of large tables, at least: a share of one has to fit a core's memory. Adaptive execution merges small ones."""
 
 
-def engine_session(spark: SparkSession, size: Size) -> SparkSession:
-    """A session beside the user's: its own settings and temporary names, the same Spark."""
+def engine_session(spark: SparkSession, size: Size, settings: Settings) -> SparkSession:
+    """A session beside the user's: its own temporary names, and settings that decide what queries mean; the same Spark."""
     session = spark.newSession()
-    for key, value in (_SETTINGS | _BY_SIZE[size]).items():
-        session.conf.set(key, value or str(spark.conf.get(key)))
+    for key, value in (dict(settings) | _SETTINGS | _BY_SIZE[size]).items():
+        session.conf.set(key, value)
     if size == "large":
         session.conf.set("spark.sql.shuffle.partitions", str(_partitions(spark)))
     return session
+
+
+def copy_session(spark: SparkSession) -> SparkSession:
+    """A session with the same settings, functions and temporary views, in which new ones stay unknown to the other."""
+    return SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
 
 
 def _partitions(spark: SparkSession) -> int:
@@ -83,9 +85,11 @@ def _partitions(spark: SparkSession) -> int:
 
 
 def empty(session: SparkSession, schema: StructType) -> DataFrame:
-    """No rows, known to Spark's planner as such."""
-    nulls = ", ".join(f"CAST(NULL AS {f.dataType.simpleString()}) AS {quote(f.name)}" for f in schema.fields)
-    return session.sql(f"SELECT {nulls} WHERE false")
+    """No rows, known to Spark's planner as such. The schema may be somebody else's, so it does not become a text of SQL;
+    nor would Spark's parser ever end with a type of many levels."""
+    java: Any = session._jsparkSession
+    rows = cast(Any, session._jvm).java.util.ArrayList()
+    return DataFrame(java.createDataFrame(rows, java.parseDataType(types.nullable(schema).json())), session)
 
 
 def read_parquet(session: SparkSession, paths: Sequence[str], schema: StructType, base: str | None = None) -> DataFrame:
@@ -118,19 +122,34 @@ class Sessions:
     separate: Callable[[Size], Workspace]
 
 
+TextCheck = Callable[[SparkSession, str], None]
+
+
+def no_check(session: SparkSession, text: str) -> None:
+    """Check nothing, for texts that come only from the user and Nabla."""
+
+
 class Workspace:
     """The names under which relations are registered in an engine session, and a scratch folder for small ones.
 
     A relation is registered once for its key. With `most`, the ones that were not asked for longest are forgotten when
-    there are more.
+    there are more. `check` looks at each text before the session does, and raises where it must not run.
     """
 
     _numbers = itertools.count()
 
-    def __init__(self, session: SparkSession, folder: str, size: Size | None = None, most: int | None = None) -> None:
+    def __init__(
+        self,
+        session: SparkSession,
+        folder: str,
+        size: Size | None = None,
+        most: int | None = None,
+        check: TextCheck = no_check,
+    ) -> None:
         self.session = session
         self.size = size
         self.most = most
+        self.check = check
         self.folder = folder
         locations.make_folder(folder)
         self._names: dict[Hashable, str] = {}
@@ -144,6 +163,11 @@ class Workspace:
         for name in self._names.values():
             self.session.catalog.dropTempView(name)
         self._cleanup()
+
+    def sql(self, text: str) -> DataFrame:
+        """A query over the relations of this workspace: the one way in which stored definitions become queries."""
+        self.check(self.session, text)
+        return self.session.sql(text)
 
     def name(self, key: Hashable, make: Callable[[], DataFrame]) -> str:
         """The temporary view for a key; `make` is called for its DataFrame the first time."""

@@ -9,9 +9,6 @@ from dataclasses import dataclass
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from nabla.engine.spark.frames import Workspace
-from nabla.planner.steps import Size
-
 
 @dataclass(frozen=True)
 class Work:
@@ -36,22 +33,14 @@ class JobGroup:
             self.session().sparkContext.setJobGroup(self.name, self.description)
             self.begun = True
 
-    def before(self, workspace: Callable[[Size], Workspace]) -> Callable[[Size], Workspace]:
-        """The group begins with the first use of a workspace."""
-
-        def begin_and_make(size: Size) -> Workspace:
-            self.begin()
-            return workspace(size)
-
-        return begin_and_make
-
     @property
     def jobs(self) -> int:
-        return len(self.session().sparkContext.statusTracker().getJobIdsForGroup(self.name)) if self.begun else 0
+        """The number of jobs that ran in the group, once it has begun."""
+        return len(self.session().sparkContext.statusTracker().getJobIdsForGroup(self.name))
 
 
 def work_of(spark: SparkSession, group: str) -> Work:
-    """The store is filled by a listener that lags behind: it is asked until it has seen every job end."""
+    """Ask the store until it has seen every job end, because its listener lags."""
     tracker = spark.sparkContext.statusTracker()
     jobs = list(tracker.getJobIdsForGroup(group))
     store = spark.sparkContext._jsc.sc().statusStore()

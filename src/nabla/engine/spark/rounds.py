@@ -35,7 +35,7 @@ _NUMBERS = count()
 
 
 @dataclass(eq=False)
-class Piece:
+class HeldPiece:
     """Rows that were computed by one query, or several such put together. Handed to Spark, they are a file, once."""
 
     rows: ComputedRows
@@ -62,7 +62,7 @@ class Held:
 
     number: int
     fields: tuple[str, ...]
-    pieces: tuple[Piece, ...]
+    pieces: tuple[HeldPiece, ...]
 
     @property
     def schema(self) -> StructType:
@@ -92,20 +92,20 @@ class Rounds:
     def evaluate(self, queries: Mapping[str, Node], made: Mapping[str, Held]) -> dict[str, Held]:
         found = {name: self._evaluate(node, made) for name, node in queries.items()}
         if not self.queries.plan.large and any(self.size(held) > LARGE_CHANGE for held in found.values()):
-            self.queries.plan = replace(self.queries.plan, size="large")  # what follows stays in Spark
+            self.queries.plan = replace(self.queries.plan, size="large")  # later rounds stay in Spark
         return found
 
     def size(self, relation: Held) -> int:
         return relation.count
 
-    def extended(self, relation: Held, more: Held) -> Held:
-        """Small pieces are put together, so that Spark reads a few files, and each row is written a few times."""
+    def extend(self, relation: Held, more: Held) -> Held:
+        """Put small pieces together, so that Spark reads few files, and each row is written a few times only."""
         pieces = [*relation.pieces, *more.pieces]
         while len(pieces) > 1 and 2 * pieces[-1].size > pieces[-2].size:
             tables = [piece.table for piece in pieces[-2:] if piece.table is not None]
             if len(tables) < 2:
                 break
-            pieces[-2:] = [Piece(ComputedRows(relation.schema, table=pa.concat_tables(tables)))]
+            pieces[-2:] = [HeldPiece(ComputedRows(relation.schema, table=pa.concat_tables(tables)))]
         return Held(next(_NUMBERS), relation.fields, tuple(pieces))
 
     def sign(self, inserted: Held | None, deleted: Held | None, schema: StructType) -> ComputedRows:
@@ -134,7 +134,7 @@ class Rounds:
 
     def _evaluate(self, node: Node, made: Mapping[str, Held]) -> Held:
         rows = self._difference(node, made) or self.queries.rows(self._read_held(node, made))
-        return Held(next(_NUMBERS), tuple(c.label for c in node.columns), (Piece(rows),))
+        return Held(next(_NUMBERS), tuple(c.label for c in node.columns), (HeldPiece(rows),))
 
     def _difference(self, node: Node, made: Mapping[str, Held]) -> ComputedRows | None:
         """One relation less another, where both are on the driver: no query is needed for that."""

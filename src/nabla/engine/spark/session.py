@@ -32,12 +32,42 @@ def build_session(app_name: str, config: Mapping[str, str] | None = None) -> Spa
     """
     _refuse_connect_mode()
     _silence_query_context_logs()
+    forget_ended()
     if SparkContext._active_spark_context is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
         _start_context(app_name, config or {})
     builder = SparkSession.builder.appName(app_name)
     for key, value in (config or {}).items():
         builder = builder.config(key, value)
     return check_session(builder.getOrCreate())
+
+
+def has_ended(spark: SparkSession) -> bool:
+    """Whether a session can do nothing any more: it was stopped, or its JVM has died."""
+    context = spark.sparkContext
+    return context._jsc is None or context is not SparkContext._active_spark_context or _has_died()
+
+
+def forget_ended() -> None:
+    """Let PySpark forget a JVM that has died: it would try to reach it for ever, and start no other."""
+    if _has_died():
+        SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+        SparkSession._instantiatedSession = SparkSession._activeSession = None
+
+
+def _has_died() -> bool:
+    """Whether the JVM of this process has ended; not known of one that somebody else has started."""
+    process = getattr(SparkContext._gateway, "proc", None)
+    return process is not None and process.poll() is not None
+
+
+def session_ended() -> NablaError:
+    """The error for a session of a user that has ended."""
+    return NablaError(
+        "NABLA_SPARK_ENDED",
+        "the Spark session that the lake was opened with has ended",
+        place="spark=",
+        remedy="Open the lake again, with a new session or with none.",
+    )
 
 
 def check_session(spark: SparkSession) -> SparkSession:
@@ -133,7 +163,7 @@ def _refuse_connect_mode() -> None:
 
 
 def _silence_query_context_logs() -> None:
-    """PySpark logs every analysis error as a page of JSON before it raises it; Nabla's own error says it once."""
+    """Keep PySpark from logging every analysis error as a page of JSON: Nabla's own error says it once."""
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
 

@@ -1,4 +1,4 @@
-"""Rules in normal form: everything after the front end works on these.
+"""Clauses: rules in normal form, on which everything after the parser works.
 
 Arguments of atoms are variables, wildcards and constants. An equality that gives a variable its value is a `Define`. An
 aggregate in a body is a predicate of its own, with a row for every group that has any facts, and a `Lookup` in the rule.
@@ -29,7 +29,8 @@ from nabla.frontends.datalog.terms import (
 
 @dataclass(frozen=True)
 class Define:
-    """The variable is the value of the term, NULL too. Where the variable has a value already, they must be the same."""
+    """A condition that the variable has the value of the term, which may be NULL. It defines the variable, or compares the
+    two if the variable has a value already."""
 
     variable: Variable
     term: Term
@@ -39,8 +40,9 @@ class Define:
 
 
 @dataclass(frozen=True)
-class Lookup:
-    """The row of an aggregate's group; without one, the last argument is the default, and where there is none it fails."""
+class AggregateLookup:
+    """A look-up of the row of an aggregate's group. If there is none, the result is the default; without a default the
+    condition fails."""
 
     atom: Atom
     default: Term | None
@@ -59,7 +61,7 @@ class Lookup:
         return f"{self.atom}" + (f" or else {self.result} = {self.default}" if self.default else "")
 
 
-Condition: TypeAlias = Atom | Comparison | Define | Lookup
+Condition: TypeAlias = Atom | Comparison | Define | AggregateLookup
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ class Clause:
         for condition in self.body:
             if isinstance(condition, Atom):
                 yield condition.predicate, condition.negated or self.grouped, condition.place
-            elif isinstance(condition, Lookup):
+            elif isinstance(condition, AggregateLookup):
                 yield condition.atom.predicate, True, condition.atom.place
 
 
@@ -105,7 +107,7 @@ def names(condition: Condition) -> frozenset[str]:
     match condition:
         case Define():
             return frozenset(variables_of(condition.variable, condition.term))
-        case Lookup():
+        case AggregateLookup():
             return frozenset(variables_of(*condition.atom.arguments))
     return frozenset(variables_of(*terms_of(condition)))
 
@@ -115,18 +117,18 @@ def is_plain(argument: Term) -> bool:
 
 
 def split_lookups(clause: Clause) -> tuple[Clause, ...]:
-    """Lookups written as atoms: a rule for groups that exist and one for those that do not."""
+    """The clause without lookups: a clause for groups that exist, and one for groups that do not."""
     for place, condition in enumerate(clause.body):
-        if not isinstance(condition, Lookup):
+        if not isinstance(condition, AggregateLookup):
             continue
-        found = _replaced(clause, place, (condition.atom,))
+        found = _replace_variable(clause, place, (condition.atom,))
         if condition.default is None:
             return split_lookups(found)
         missing = replace(condition.atom, arguments=(*condition.keys, Wildcard()), negated=True)
-        default = _replaced(clause, place, (missing, Define(condition.result, condition.default)))
+        default = _replace_variable(clause, place, (missing, Define(condition.result, condition.default)))
         return split_lookups(found) + split_lookups(default)
     return (clause,)
 
 
-def _replaced(clause: Clause, place: int, conditions: tuple[Condition, ...]) -> Clause:
+def _replace_variable(clause: Clause, place: int, conditions: tuple[Condition, ...]) -> Clause:
     return replace(clause, body=clause.body[:place] + conditions + clause.body[place + 1 :])

@@ -1,7 +1,7 @@
-"""Bodies of rules as algebra: atoms become scans that are joined, negations anti joins, lookups of aggregates outer joins.
+"""Bodies of rules as algebra: atoms become joined scans, negations anti joins, and lookups of aggregates outer joins.
 
 The same translation serves whole predicates, whose plans the calculus then maintains, and the rule variants of a
-recursive group, which start from a frontier. Which relation an atom reads is decided by the caller (`Read`).
+recursive group, which start from a frontier. The caller decides which relation an atom reads (`Read`).
 """
 
 from __future__ import annotations
@@ -12,17 +12,16 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from nabla.algebra.build import compare, equal, number
-from nabla.algebra.by_name import cast
 from nabla.algebra.calls import Named
 from nabla.algebra.expressions import Column, Expr
 from nabla.algebra.nodes import Constant, Filter, Join, Node, Project
-from nabla.algebra.normalize import make, normalize
+from nabla.algebra.normalize import cast, make, normalize
 from nabla.calculus.recursion.relations import Fresh, same
 from nabla.frontends.datalog import terms
-from nabla.frontends.datalog.clauses import Clause, Condition, Define, Lookup, names
+from nabla.frontends.datalog.clauses import AggregateLookup, Clause, Condition, Define, names
 from nabla.frontends.datalog.terms import Atom, Comparison, Term, Variable, Wildcard, variables_of
-from nabla.frontends.datalog.trees import constant, tree_of, typed
-from nabla.frontends.datalog.types import Typing, widened
+from nabla.frontends.datalog.trees import constant, tree_of, with_type
+from nabla.frontends.datalog.types import Typing, wider_type
 
 Read: TypeAlias = Callable[[str, tuple[int, ...], Fresh], Node]
 """The rows of a relation, reduced to the columns at the given positions, under fresh names."""
@@ -54,14 +53,14 @@ class Translation:
         atoms = [c for c in self.clause.body if isinstance(c, Atom) and not c.negated]
         rest = [c for c in self.clause.body if c not in atoms]
         body = self._start(atoms)
-        rest = self._applied(body, rest, Comparison)
+        rest = self._apply(body, rest, Comparison)
         while atoms:
             atom = max(atoms, key=lambda a: (self._connections(a, body), -atoms.index(a)))
             atoms.remove(atom)
-            body = self._joined(body, atom)
-            rest = self._applied(body, rest, Comparison)
+            body = self._join(body, atom)
+            rest = self._apply(body, rest, Comparison)
         while rest:
-            left = self._applied(body, rest, Comparison, Define, Lookup, Atom)
+            left = self._apply(body, rest, Comparison, Define, AggregateLookup, Atom)
             if left == rest:
                 raise AssertionError(f"{self.clause} is not safe")
             rest = left
@@ -72,13 +71,13 @@ class Translation:
             one = self.fresh.column(Column("one", "int", False))
             return Body(Constant((one,), ((number(1, "int"),),)))
         first = atoms.pop(0)
-        node, values, inner = self._scanned(first)
-        return Body(_filtered(node, inner), values)
+        node, values, inner = self._scan(first)
+        return Body(_filter(node, inner), values)
 
     def _connections(self, atom: Atom, body: Body) -> int:
         return sum(isinstance(a, Variable) and a.name in body.values for a in atom.arguments)
 
-    def _scanned(self, atom: Atom) -> tuple[Node, dict[str, Expr], list[Expr]]:
+    def _scan(self, atom: Atom) -> tuple[Node, dict[str, Expr], list[Expr]]:
         """The relation, the values of the atom's variables, and the conditions that the atom itself makes."""
 
         def needed(argument: Term) -> bool:
@@ -101,23 +100,23 @@ class Translation:
                 values[argument.name] = column.ref
         return node, values, conditions
 
-    def _typed(self, name: str, value: Expr) -> Expr:
+    def _cast_variable(self, name: str, value: Expr) -> Expr:
         kind = self.known[name][0] if name in self.known else None
-        return cast(value, kind) if kind and widened(kind, value.type) == kind else value
+        return cast(value, kind) if kind and wider_type(kind, value.type) == kind else value
 
-    def _joined(self, body: Body, atom: Atom) -> Body:
-        node, values, conditions = self._scanned(atom)
+    def _join(self, body: Body, atom: Atom) -> Body:
+        node, values, conditions = self._scan(atom)
         shared = [name for name in values if name in body.values]
         on = tuple(same(body.values[name], values[name]) for name in shared)
-        right = _filtered(node, conditions)
-        # An atom without common or new variables only tells yes or no. A join would make a product of it, a semijoin does not.
+        right = _filter(node, conditions)
+        # An atom without common or new variables is a yes or no. A join would make a product of it, a semijoin does not.
         body.node = Join(body.node, right, on, "inner" if values or self.whole_facts else "semi")
         for name, value in values.items():
             body.values.setdefault(name, value)
         return body
 
-    def _applied(self, body: Body, conditions: list[Condition], *kinds: type) -> list[Condition]:
-        """Applies the conditions of some kinds whose variables have values; returns the others."""
+    def _apply(self, body: Body, conditions: list[Condition], *kinds: type) -> list[Condition]:
+        """Apply the conditions of the given kinds whose variables have values; return the other conditions."""
         left: list[Condition] = []
         tests: list[Expr] = []
         for condition in conditions:
@@ -131,26 +130,28 @@ class Translation:
                     tests.append(same(body.values[condition.variable.name], value))
                 else:
                     body.values[condition.variable.name] = value
-            elif isinstance(condition, Lookup):
+            elif isinstance(condition, AggregateLookup):
                 self._look_up(condition, body)
             else:
                 self._negate(condition, body)
-        body.node = _filtered(body.node, tests)
+        body.node = _filter(body.node, tests)
         return left
 
     def _ready(self, condition: Condition, body: Body) -> bool:
         match condition:
             case Define():
                 return set(variables_of(condition.term)) <= body.values.keys()
-            case Lookup():
+            case AggregateLookup():
                 return set(variables_of(*condition.keys)) <= body.values.keys()
         return names(condition) <= body.values.keys()
 
     def expression(self, term: Term, body: Body) -> Expr:
         if isinstance(term, Variable):
-            return self._typed(term.name, body.values[term.name])
-        values: dict[Term, Expr] = {v: self._typed(name, body.values[name]) for name, v in variables_of(term).items()}
-        return typed(tree_of(term, values), *self.typing.expression(term, self.known))
+            return self._cast_variable(term.name, body.values[term.name])
+        values: dict[Term, Expr] = {
+            v: self._cast_variable(name, body.values[name]) for name, v in variables_of(term).items()
+        }
+        return with_type(tree_of(term, values), *self.typing.expression(term, self.known))
 
     def _comparison(self, condition: Comparison, body: Body) -> Expr:
         left, right = self.expression(condition.left, body), self.expression(condition.right, body)
@@ -158,11 +159,11 @@ class Translation:
         return normalize(compare(left, condition.operator, right))
 
     def _negate(self, atom: Atom, body: Body) -> None:
-        node, values, conditions = self._scanned(atom)
+        node, values, conditions = self._scan(atom)
         on = tuple(same(body.values[name], value) for name, value in values.items())
-        body.node = Join(body.node, _filtered(node, conditions), on, "anti")
+        body.node = Join(body.node, _filter(node, conditions), on, "anti")
 
-    def _look_up(self, lookup: Lookup, body: Body) -> None:
+    def _look_up(self, lookup: AggregateLookup, body: Body) -> None:
         width = len(lookup.atom.arguments)
         node = self.read(lookup.atom.predicate, tuple(range(width)), self.fresh)
         *keys, result = node.columns
@@ -179,13 +180,13 @@ class Translation:
 
 
 def _mentions(condition: Condition) -> list[str]:
-    """Variables of a condition, once for each occurrence in an atom: one that occurs twice joins."""
+    """The variables of a condition, one for each occurrence in an atom, because a variable that occurs twice is a join."""
     if isinstance(condition, Atom):
         return [a.name for a in condition.arguments if isinstance(a, Variable)]
     return list(names(condition))
 
 
-def _filtered(node: Node, conditions: list[Expr]) -> Node:
+def _filter(node: Node, conditions: list[Expr]) -> Node:
     return Filter(node, tuple(conditions)) if conditions else node
 
 

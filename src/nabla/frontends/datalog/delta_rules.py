@@ -7,9 +7,9 @@ The laws are his table, for unfolded rules, with ᵒ old, ⁿ new and ⁰ preser
     join         p⁺ ⇐ q⁺, r⁰ | q⁺, r⁺ | q⁰, r⁺   p⁻ ⇐ q⁻, r⁰ | q⁻, r⁻ | q⁰, r⁻
     difference   p⁺ ⇐ q⁺, not rⁿ | r⁻, qⁿ      p⁻ ⇐ q⁻, not rᵒ | r⁺, qᵒ      (printed: r⁻, qᵒ)
 
-New and preserved states are folded away, so that rules read changes and old states only. His footnote folds the new
-state in a projection's deletions to `not q⁺(X, _)`, which forgets preserved derivations: here p⁰ holds those among
-what lost one.
+New and preserved states are folded away, so that rules read only changes and old states. His footnote folds the new state in
+a projection's deletions to `not q⁺(X, _)`, which forgets preserved derivations. Here p⁰ has the rows that lost a derivation
+and preserve another one.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from typing import Literal, TypeAlias
 
 from nabla.frontends.datalog.clauses import Clause, Condition, aggregates
 from nabla.frontends.datalog.terms import TRUE, Atom, Term, Variable, Wildcard, new_variables, variables_of
-from nabla.frontends.datalog.unfold import Operator
+from nabla.frontends.datalog.unfold import UnfoldedOperator
 
 Version = Literal["⁺", "⁻", "ᵒ", "⁰", "ⁿ"]
 SIGNS: tuple[Version, Version] = ("⁺", "⁻")
 
 
 @dataclass(frozen=True)
-class At:
+class VersionedAtom:
     """An atom in one of its versions."""
 
     atom: Atom
@@ -35,16 +35,16 @@ class At:
     negated: bool = False
 
 
-Part: TypeAlias = At | Condition
+Part: TypeAlias = VersionedAtom | Condition
 
 
 def version(atom: Atom, sign: str, negated: bool = False) -> Atom:
     return replace(atom, predicate=atom.predicate + sign, negated=negated)
 
 
-def _folded(part: Part) -> tuple[tuple[Condition, ...], ...]:
-    """A literal as alternatives of literals that are not about new and preserved states."""
-    if not isinstance(part, At):
+def _fold(part: Part) -> tuple[tuple[Condition, ...], ...]:
+    """The alternatives of literals about changes and old states that a literal stands for."""
+    if not isinstance(part, VersionedAtom):
         return ((part,),)
 
     def read(sign: Version, negated: bool = False) -> Atom:
@@ -63,17 +63,17 @@ def _folded(part: Part) -> tuple[tuple[Condition, ...], ...]:
 def fold(head: Atom, parts: Sequence[Part]) -> Iterator[Clause]:
     bodies: list[tuple[Condition, ...]] = [()]
     for part in parts:
-        bodies = [body + more for body in bodies for more in _folded(part)]
+        bodies = [body + more for body in bodies for more in _fold(part)]
     yield from (Clause(head.predicate, head.arguments, body) for body in bodies)
 
 
-def _projection(op: Operator) -> Iterator[Clause]:
+def _projection(op: UnfoldedOperator) -> Iterator[Clause]:
     (q,), p = op.operands, op.head
     shown = variables_of(*p.arguments)
     drop = {a.name for a in q.arguments if isinstance(a, Variable)} - shown.keys()
     any_q = replace(q, arguments=tuple(Wildcard() if _is(a, drop) else a for a in q.arguments))
     another = replace(q, arguments=tuple(Variable(f"{a}′") if _is(a, drop) else a for a in q.arguments))
-    yield from fold(version(p, "⁺"), (At(q, "⁺"), At(any_q, "ᵒ", True)))
+    yield from fold(version(p, "⁺"), (VersionedAtom(q, "⁺"), VersionedAtom(any_q, "ᵒ", True)))
     lost = (version(q, "⁻"), version(any_q, "⁺", True), version(p, "⁰", True))
     yield Clause(p.predicate + "⁻", p.arguments, lost)
     preserved = (version(q, "⁻"), version(another, "ᵒ"), version(another, "⁻", True))
@@ -84,38 +84,38 @@ def _is(argument: Term, names: set[str]) -> bool:
     return isinstance(argument, Variable) and argument.name in names
 
 
-def _union(op: Operator) -> Iterator[Clause]:
+def _union(op: UnfoldedOperator) -> Iterator[Clause]:
     (q, r), p = op.operands, op.head
     steps: tuple[tuple[Version, Version], ...] = (("⁺", "ᵒ"), ("⁻", "ⁿ"))
     for sign, state in steps:
-        yield from fold(version(p, sign), (At(q, sign), At(r, state, True)))
-        yield from fold(version(p, sign), (At(r, sign), At(q, state, True)))
+        yield from fold(version(p, sign), (VersionedAtom(q, sign), VersionedAtom(r, state, True)))
+        yield from fold(version(p, sign), (VersionedAtom(r, sign), VersionedAtom(q, state, True)))
 
 
-def _join(op: Operator) -> Iterator[Clause]:
+def _join(op: UnfoldedOperator) -> Iterator[Clause]:
     (q, r), p, given = op.operands, op.head, op.conditions
     for sign in SIGNS:
-        yield from fold(version(p, sign), (At(q, sign), At(r, "⁰"), *given))
-        yield from fold(version(p, sign), (At(r, sign), At(q, sign), *given))
-        yield from fold(version(p, sign), (At(r, sign), At(q, "⁰"), *given))
+        yield from fold(version(p, sign), (VersionedAtom(q, sign), VersionedAtom(r, "⁰"), *given))
+        yield from fold(version(p, sign), (VersionedAtom(r, sign), VersionedAtom(q, sign), *given))
+        yield from fold(version(p, sign), (VersionedAtom(r, sign), VersionedAtom(q, "⁰"), *given))
 
 
-def _difference(op: Operator) -> Iterator[Clause]:
+def _difference(op: UnfoldedOperator) -> Iterator[Clause]:
     (q, r), p, given = op.operands, op.head, op.conditions
-    yield from fold(version(p, "⁺"), (At(q, "⁺"), At(r, "ⁿ", True), *given))
-    yield from fold(version(p, "⁺"), (At(r, "⁻"), At(q, "ⁿ"), *given))
-    yield from fold(version(p, "⁻"), (At(q, "⁻"), At(r, "ᵒ", True), *given))
-    yield from fold(version(p, "⁻"), (At(r, "⁺"), At(q, "ᵒ"), *given))
+    yield from fold(version(p, "⁺"), (VersionedAtom(q, "⁺"), VersionedAtom(r, "ⁿ", True), *given))
+    yield from fold(version(p, "⁺"), (VersionedAtom(r, "⁻"), VersionedAtom(q, "ⁿ"), *given))
+    yield from fold(version(p, "⁻"), (VersionedAtom(q, "⁻"), VersionedAtom(r, "ᵒ", True), *given))
+    yield from fold(version(p, "⁻"), (VersionedAtom(r, "⁺"), VersionedAtom(q, "ᵒ"), *given))
 
 
-def _selection(op: Operator) -> Iterator[Clause]:
+def _selection(op: UnfoldedOperator) -> Iterator[Clause]:
     (q,), p = op.operands, op.head
     for sign in SIGNS:
-        yield from fold(version(p, sign), (At(q, sign), *op.conditions))
+        yield from fold(version(p, sign), (VersionedAtom(q, sign), *op.conditions))
 
 
-def _grouping(op: Operator) -> Iterator[Clause]:
-    """Groups that a change touches (pᵗ) are aggregated again (pᵃ), from what is true of them now (pᵇ)."""
+def _grouping(op: UnfoldedOperator) -> Iterator[Clause]:
+    """The rules of an aggregate: groups that a change touches (pᵗ) are aggregated again (pᵃ) from their new facts (pᵇ)."""
     (b,), p = op.operands, op.head
     keys = tuple(dict.fromkeys(a for a in p.arguments if isinstance(a, Variable))) or (TRUE,)
     touched, now = Atom(p.predicate + "ᵗ", keys), replace(b, predicate=f"{p.predicate}ᵇ")
@@ -131,7 +131,7 @@ def _grouping(op: Operator) -> Iterator[Clause]:
     yield Clause(p.predicate + "⁻", row, (touched, old, replace(again, negated=True)))
 
 
-_LAWS: dict[str, Callable[[Operator], Iterator[Clause]]] = {
+_LAWS: dict[str, Callable[[UnfoldedOperator], Iterator[Clause]]] = {
     "projection": _projection,
     "union": _union,
     "join": _join,
@@ -142,8 +142,8 @@ _LAWS: dict[str, Callable[[Operator], Iterator[Clause]]] = {
 }
 
 
-def delta_clauses(operators: Iterable[Operator], changing: Iterable[str]) -> tuple[Clause, ...]:
-    """The delta rules of unfolded rules. A rule that reads only facts of the program has none: facts never change."""
+def delta_clauses(operators: Iterable[UnfoldedOperator], changing: Iterable[str]) -> tuple[Clause, ...]:
+    """The delta rules of unfolded rules. A rule that reads only facts of the program has none, because facts never change."""
     alive = set(changing)
     result: list[Clause] = []
     for op in operators:
@@ -152,11 +152,11 @@ def delta_clauses(operators: Iterable[Operator], changing: Iterable[str]) -> tup
         alive.add(op.head.predicate)
         result += _LAWS[op.kind](op)
     moved = {name + sign for name in alive for sign in "⁺⁻"}
-    return tuple(dict.fromkeys(c for clause in result if (c := _without_constants(clause, moved)) is not None))
+    return tuple(dict.fromkeys(c for clause in result if (c := _drop_fact_changes(clause, moved)) is not None))
 
 
-def _without_constants(clause: Clause, moved: set[str]) -> Clause | None:
-    """A rule without the changes of facts of the program, which never change; None if the rule would wait for such a change."""
+def _drop_fact_changes(clause: Clause, moved: set[str]) -> Clause | None:
+    """The rule without literals about changes of the program's facts, which never change; None if it needs such a change."""
     body: list[Condition] = []
     for condition in clause.body:
         if isinstance(condition, Atom) and condition.predicate[-1] in "⁺⁻" and condition.predicate not in moved:

@@ -18,7 +18,7 @@ def evaluate_program(
     rounds: list[Round] | None = None,
     given: Mapping[str, Relation] | None = None,
 ) -> dict[str, Relation]:
-    """All stored predicates in the new state of the tables; `given` are tables that are not stored under their names."""
+    """The rows of all stored predicates in the new state of the tables. `given` has tables that no table stores."""
     made: dict[str, Relation] = dict(given or {})
     for stratum in program.strata:
         first = stratum.predicates[0]
@@ -33,7 +33,7 @@ def evaluate_program(
 
 
 def memory_of(program: Program, facts: Mapping[str, Iterable[Row]]) -> Memory:
-    """The tables of a program in memory, the same before and after."""
+    """The tables of a program in memory, with the same rows before and after."""
     names = {**program.tables, **{p: program.columns(p) for p in program.stored}}
     memory = Memory({name: [c.name for c in columns] for name, columns in names.items()})
     for name in program.tables:

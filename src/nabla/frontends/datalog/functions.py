@@ -1,4 +1,4 @@
-"""Functions without Spark: which ones aggregate, and the types of the usual expressions."""
+"""Functions without Spark: the names of aggregate functions, and the types of the usual expressions."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ _ARRAYS = frozenset(("collect_list", "collect_set", "array_agg"))
 
 
 class UnknownType(Exception):
-    """The type of an expression cannot be told without Spark."""
+    """Only Spark knows the type of an expression."""
 
 
 class Changeable(Exception):
-    """An expression whose value changes although no fact does."""
+    """The value of an expression can change although no fact does."""
 
 
 class KnownTypes:
-    """Types of expressions, asked once each: Spark takes milliseconds to tell one. They can be stored with a program, so
-    that whoever reads it again need not ask."""
+    """Remembers the types of expressions, because Spark takes milliseconds to give one. They are stored with a program, so
+    that a later process need not ask Spark."""
 
     def __init__(self, ask: TypeOf, known: Iterable[tuple[str, Mapping[str, str], str]] = ()) -> None:
         self.ask = ask
@@ -63,7 +63,8 @@ def _question(sql: str, columns: Mapping[str, str]) -> tuple[str, tuple[tuple[st
 
 
 def plain_type_of(term: Term, columns: Mapping[str, str]) -> str:
-    """The types of arithmetic, comparisons, literals, the usual functions and aggregates; the rest needs Spark."""
+    """The type of a term of arithmetic, comparisons, literals, usual functions and aggregates. Raises UnknownType for other
+    functions, whose types only Spark knows."""
     values: dict[Term, Expr] = {Variable(name): Ref(name, kind) for name, kind in columns.items()}
     for part in walk(term):
         if isinstance(part, Apply) and part.function in AGGREGATES:

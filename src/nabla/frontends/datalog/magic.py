@@ -1,8 +1,8 @@
-"""Questions answered from the rules, computing only what they need: magic sets.
+"""Magic sets: questions are answered from the rules, and only the rows that they need are computed.
 
 `path(1, X)` asks for some rows of path. The rules are rewritten so that a predicate is derived only for the values that
-somebody asks for: "magic" predicates collect those values, and every rule starts from them. What is negated or
-aggregated must be complete, so it is evaluated whole, by the rules as they are.
+the question asks for: "magic" predicates collect those values, and every rule starts from them. A negated or aggregated
+predicate must be complete, so it is evaluated whole, by its own rules.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from nabla.errors import NablaError
 from nabla.frontends.datalog.clauses import Clause, Condition, Define, is_plain, names
 from nabla.frontends.datalog.evaluate import evaluate_program, memory_of
 from nabla.frontends.datalog.program import Program, program_of_clauses
-from nabla.frontends.datalog.resolve import Names
+from nabla.frontends.datalog.resolve import PredicateNames
 from nabla.frontends.datalog.syntax import parse_query
 from nabla.frontends.datalog.terms import Apply, Atom, Comparison, Constant, Term, Variable, Wildcard
 
@@ -26,7 +26,7 @@ ANSWER = "answer"
 
 def question(program: Program, text: str) -> Program:
     """The program that answers a question; its predicate `answer` has the asked predicate's columns."""
-    return _Rewriting(program, _asked(program, text)).program()
+    return _MagicRewriting(program, _read_question(program, text)).program()
 
 
 def ask(
@@ -44,10 +44,10 @@ def ask_in_memory(program: Program, facts: Mapping[str, Iterable[Row]], text: st
     return ask(program, text, memory_of(program, facts)).set
 
 
-def _asked(program: Program, text: str) -> Atom:
+def _read_question(program: Program, text: str) -> Atom:
     atom = parse_query(text)
     labels = {p: [c.name for c in program.columns(p)] for p in (*program.tables, *program.predicates)}
-    resolved = Names((), labels).resolved(atom)
+    resolved = PredicateNames((), labels).resolve(atom)
     for argument in resolved.arguments:
         if not is_plain(argument):
             raise NablaError(
@@ -60,8 +60,9 @@ def _asked(program: Program, text: str) -> Atom:
 
 
 @dataclass
-class _Rewriting:
-    """`whole` collects predicates that are evaluated by their own rules, `adorned` those restricted to what is asked."""
+class _MagicRewriting:
+    """Rewrites a program for a question. `whole` collects the predicates that are evaluated whole, `adorned` those that are
+    restricted to the asked values."""
 
     original: Program
     asked: Atom
@@ -89,13 +90,13 @@ class _Rewriting:
                 done.add(key)
                 for clause in self.original.clauses_of(key[0]):
                     self._rewrite(clause, key[1])
-        originals = [c for c in self.original.clauses if c.predicate in self._closed(self.whole)]
+        originals = [c for c in self.original.clauses if c.predicate in self._close(self.whole)]
         labels = {ANSWER: tuple(c.name for c in columns)}
         everything = [*originals, *dict.fromkeys(self.clauses)]
         return program_of_clauses(everything, self.original.tables, self.original.typing.type_of, labels)
 
-    def _closed(self, wanted: Iterable[str]) -> set[str]:
-        """Predicates and all that they read."""
+    def _close(self, wanted: Iterable[str]) -> set[str]:
+        """The predicates, and all predicates that they read."""
         found, waiting = set(wanted), list(wanted)
         while waiting:
             for clause in self.original.clauses_of(waiting.pop()):
@@ -106,7 +107,7 @@ class _Rewriting:
         return found
 
     def _source(self, predicate: str, pattern: str) -> str:
-        """The relation to read for a predicate some of whose arguments are known."""
+        """The relation to read for a predicate with some known arguments."""
         if predicate in self.original.tables:
             return predicate
         grouped = any(clause.grouped for clause in self.original.clauses_of(predicate))
@@ -118,7 +119,7 @@ class _Rewriting:
 
     def _rewrite(self, clause: Clause, pattern: str) -> None:
         own = f"{clause.predicate}/{pattern}"
-        start, definitions = _wanted(clause, pattern, _magic(own))
+        start, definitions = _asked_values(clause, pattern, _magic(own))
         rest = [c for c in clause.body if not isinstance(c, Atom) or c.negated]
         for condition in rest:
             if not isinstance(condition, Comparison | Define):
@@ -136,7 +137,7 @@ class _Rewriting:
         self.clauses.append(replace(clause, predicate=own, body=(*body, *rest, *definitions)))
 
     def _adorned_atom(self, atom: Atom, known: set[str], before: list[Condition], rest: list[Condition]) -> Atom:
-        """The atom over the restricted predicate, and the rule that says for which values it is asked."""
+        """The atom over the restricted predicate, and the rule that collects the values for which it is asked."""
         bound = _known_arguments(atom, known)
         source = self._source(atom.predicate, "".join("b" if b else "f" for b in bound))
         if source == atom.predicate:
@@ -157,7 +158,7 @@ def _known_arguments(atom: Atom, known: set[str]) -> list[bool]:
     return [isinstance(a, Constant) or (isinstance(a, Variable) and a.name in known) for a in atom.arguments]
 
 
-def _wanted(clause: Clause, pattern: str, magic: str) -> tuple[Atom, list[Define]]:
+def _asked_values(clause: Clause, pattern: str, magic: str) -> tuple[Atom, list[Define]]:
     """The values asked for: an atom over the bound arguments of the head, and equations for those that are computed."""
     arguments: list[Term] = []
     definitions: list[Define] = []

@@ -1,7 +1,7 @@
-"""The meaning of a program, by the book: every rule tried with all facts, over and over, until nothing is new.
+"""The meaning of a program by its definition: every rule is applied to all facts, again and again, until nothing is new.
 
 This is the specification that plans, the fixpoint loop, delta rules and magic sets are tested against. It shares the
-parser and the order of strata with them and nothing else: no normal form, no algebra, no deltas.
+parser, the order of strata and the trees of scalar terms with them, but no normal form of rules, no plans and no deltas.
 """
 
 from __future__ import annotations
@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 
-from nabla.algebra.reference.evaluator import Row, Value, evaluate_expression, parse_type
+from nabla.algebra.build import compare
+from nabla.algebra.expressions import Expr, Ref
+from nabla.algebra.reference.evaluator import Row, Slot, Value, compile_expression, parse_type
 from nabla.algebra.reference.evaluator import Term as Compiled
 from nabla.algebra.reference.evaluator.aggregates import aggregation
 from nabla.algebra.reference.evaluator.casts import cast_to
@@ -31,12 +34,11 @@ from nabla.frontends.datalog.terms import (
     Term,
     Variable,
     Wildcard,
-    parts,
-    sql_of,
     terms_of,
     variables_of,
     walk,
 )
+from nabla.frontends.datalog.trees import tree_of
 
 Environment = dict[str, Value]
 State = Mapping[str, frozenset[Row]]
@@ -81,23 +83,19 @@ def _heads(rule: Rule, state: State) -> Iterator[Row]:
     for solution in solutions:
         groups.setdefault(tuple(body.value(k, solution) for k in keys), []).append(solution)
     for members in groups.values():
-        yield tuple(_grouped(a, members, body) for a in rule.head.arguments)
+        yield tuple(_value_of_group(a, members, body) for a in rule.head.arguments)
 
 
-def _grouped(term: Term, members: list[Environment], body: _Body) -> Value:
+def _value_of_group(term: Term, members: list[Environment], body: _Body) -> Value:
     if not aggregates(term):
         return body.value(term, members[0])
     if isinstance(term, Apply) and term.function in AGGREGATE_FUNCTIONS:
-        return _aggregated(term.function, term.arguments, term.distinct, members, body)
-    inside = {f"?{i}": _grouped(part, members, body) for i, part in enumerate(parts(term))}
-    marks = tuple(Variable(name) for name in inside)
-    around: Term = Apply(term.function, marks) if isinstance(term, Apply) else term
-    if isinstance(term, Operation):
-        around = Operation(term.operator, marks)
-    return evaluate_expression(sql_of(around), inside)
+        return _aggregate(term.function, term.arguments, term.distinct, members, body)
+    calls = (part for part in walk(term) if isinstance(part, Apply) and part.function in AGGREGATE_FUNCTIONS)
+    return body.value(term, members[0], {call: _value_of_group(call, members, body) for call in calls})
 
 
-def _aggregated(
+def _aggregate(
     function: str, arguments: Sequence[Term], distinct: bool, members: list[Environment], body: _Body
 ) -> Value:
     def getter(argument: Term) -> Callable[[Environment], Value]:
@@ -109,7 +107,7 @@ def _aggregated(
 
 @dataclass(frozen=True)
 class _Body:
-    """A conjunction. `scope` are the variables of the rule around it; those in braces are the aggregate's own."""
+    """A conjunction of literals. `scope` has the variables of the rule around it; an aggregate's braces may have more."""
 
     literals: tuple[Literal, ...]
     state: State
@@ -121,7 +119,7 @@ class _Body:
         rest = [b for b in self.literals if b not in positive]
         for environment in self._matches(positive, given):
             with suppress(_Fails):
-                if (solution := self._tested(rest, positive, environment)) is not None:
+                if (solution := self._decide(rest, positive, environment)) is not None:
                     yield solution
 
     def _matches(self, atoms: list[Atom], environment: Environment) -> Iterator[Environment]:
@@ -130,11 +128,11 @@ class _Body:
             return
         first, *others = atoms
         for row in self.state[first.predicate]:
-            extended = _unified(first, row, environment)
+            extended = _unify(first, row, environment)
             if extended is not None:
                 yield from self._matches(others, extended)
 
-    def _tested(self, rest: list[Literal], atoms: list[Atom], environment: Environment) -> Environment | None:
+    def _decide(self, rest: list[Literal], atoms: list[Atom], environment: Environment) -> Environment | None:
         known, waiting = dict(environment), list(rest)
         while waiting:
             literal = next((b for b in waiting if self._ready(b, known)), None)
@@ -177,26 +175,23 @@ class _Body:
     def _holds(self, literal: Literal, known: Environment) -> bool:
         if isinstance(literal, Comparison):
             left, right = self.value(literal.left, known), self.value(literal.right, known)
-            return evaluate_expression(f"`l` {literal.operator} `r`", {"l": left, "r": right}) is True
+            return _evaluate(compare(Ref("0", ""), literal.operator, Ref("1", "")), (left, right)) is True
         wanted = [None if isinstance(a, Wildcard) else (self.value(a, known),) for a in literal.arguments]
         return not any(
             all(w is None or null_safe_equal(w[0], v) for w, v in zip(wanted, row, strict=True))
             for row in self.state[literal.predicate]
         )
 
-    def value(self, term: Term, known: Environment) -> Value:
+    def value(self, term: Term, known: Environment, results: Mapping[Term, Value] | None = None) -> Value:
+        """The value of a term; `results` has those of the aggregate calls in it."""
         if isinstance(term, Variable):
             return known[term.name]
         if isinstance(term, Aggregation):
             return self._aggregation(term, known)
-        inside = {f"?{i}": part for i, part in enumerate(walk(term)) if isinstance(part, Aggregation)}
-        assert not inside or isinstance(term, Apply | Operation)
-        if not inside:
-            return evaluate_expression(sql_of(term), {n: known[n] for n in variables_of(term)})
-        values = {f"?{i}": self.value(part, known) for i, part in enumerate(parts(term))}
-        marks = tuple(Variable(name) for name in values)
-        around = Apply(term.function, marks) if isinstance(term, Apply) else Operation(term.operator, marks)  # type: ignore[union-attr]
-        return evaluate_expression(sql_of(around), values)
+        given: dict[Term, Value] = {variable: known[name] for name, variable in variables_of(term).items()}
+        given |= {part: self._aggregation(part, known) for part in walk(term) if isinstance(part, Aggregation)}
+        given |= results or {}
+        return _evaluate(_tree(term, tuple(given)), tuple(given.values()))
 
     def _aggregation(self, term: Aggregation, known: Environment) -> Value:
         inner_scope = self.scope | frozenset(v for b in term.body for t in terms_of(b) for v in variables_of(t))
@@ -205,15 +200,25 @@ class _Body:
         members = list(inner.solutions(visible))
         if not members and term.function not in ("count", "sum", "count_if", "approx_count_distinct"):
             raise _Fails
-        value = _aggregated(term.function, term.arguments, False, members, inner)
+        value = _aggregate(term.function, term.arguments, False, members, inner)
         return 0 if value is None and term.function == "sum" else value
 
 
 class _Fails(Exception):
-    """An aggregate that has no value, such as the least of nothing: the rule does not hold."""
+    """An aggregate over no facts has no value, as `min` of an empty set: the rule then derives nothing."""
 
 
-def _unified(atom: Atom, row: Row, environment: Environment) -> Environment | None:
+@lru_cache(maxsize=1 << 14)
+def _tree(term: Term, given: tuple[Term, ...]) -> Expr:
+    """The expression of a term over a row with the values of the given terms. Its columns have no types: values tell."""
+    return tree_of(term, {part: Ref(str(place), "") for place, part in enumerate(given)})
+
+
+def _evaluate(expr: Expr, row: Row) -> Value:
+    return compile_expression(expr, {str(place): Slot(place) for place, _ in enumerate(row)}).get(row)
+
+
+def _unify(atom: Atom, row: Row, environment: Environment) -> Environment | None:
     extended = dict(environment)
     for i, (argument, value) in enumerate(zip(atom.arguments, row, strict=True)):
         match argument:
@@ -225,7 +230,7 @@ def _unified(atom: Atom, row: Row, environment: Environment) -> Environment | No
                 elif not null_safe_equal(extended[argument.name], value):
                     return None
             case Constant():
-                if not null_safe_equal(value, evaluate_expression(argument.sql, {})):
+                if not null_safe_equal(value, _evaluate(_tree(argument, ()), ())):
                     return None
             case _:
                 extended[f"{id(atom)}.{i}"] = value

@@ -1,4 +1,4 @@
-"""Rules brought to normal form."""
+"""The normal form of rules: `Normalizer` makes clauses of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 from nabla.errors import NablaError
-from nabla.frontends.datalog.clauses import Clause, Condition, Define, Lookup, aggregates, is_plain
+from nabla.frontends.datalog.clauses import AggregateLookup, Clause, Condition, Define, aggregates, is_plain
 from nabla.frontends.datalog.clauses import names as names_in
 from nabla.frontends.datalog.functions import AGGREGATE_FUNCTIONS, ZERO_WHEN_EMPTY
 from nabla.frontends.datalog.safety import binds, bound_by, check_safety, plain_variables, unsafe
@@ -34,17 +34,18 @@ from nabla.frontends.datalog.terms import (
 
 @dataclass
 class Normalizer:
-    """`taken` are the names of predicates and tables. Aggregates in bodies get new ones: `hidden` says how to show them."""
+    """Makes clauses. `taken` are the names of predicates and tables. Aggregates in bodies become predicates with new names;
+    `hidden` has the texts that messages show for them."""
 
     taken: set[str]
     hidden: dict[str, str] = field(default_factory=dict)
 
     def clauses(self, rule: Rule) -> Iterator[Clause]:
-        """The rule, preceded by those for the aggregates in its body."""
+        """The clauses of the aggregates in the rule's body, and then the clause of the rule."""
         work = _RuleWork(self, rule)
         body = [part for literal in rule.body for part in work.conditions(literal)]
         arguments = tuple(work.expression(argument, "the head") for argument in rule.head.arguments)
-        clause = Clause(rule.head.predicate, arguments, _with_definitions([*body, *work.extra]), rule.place)
+        clause = Clause(rule.head.predicate, arguments, _find_definitions([*body, *work.extra]), rule.place)
         if clause.grouped:
             _check_aggregates(clause)
         check_safety(clause)
@@ -53,8 +54,8 @@ class Normalizer:
         yield clause
 
     def apart(self, clauses: Iterable[Clause]) -> Iterator[Clause]:
-        """Rules that aggregate, where others define the same predicate: each gets a predicate of its own, which the
-        others may then depend on."""
+        """The clauses with a new predicate for each clause that aggregates, if other clauses define its predicate, too. The
+        other clauses may then depend on it."""
         made = list(clauses)
         rules = Counter(clause.predicate for clause in made)
         for clause in made:
@@ -75,7 +76,7 @@ class Normalizer:
 
 
 class _RuleWork:
-    """The normal form of one rule in the making."""
+    """Makes the normal form of one rule."""
 
     def __init__(self, owner: Normalizer, rule: Rule) -> None:
         self.owner = owner
@@ -93,7 +94,7 @@ class _RuleWork:
     def conditions(self, literal: Literal) -> Iterator[Condition]:
         if isinstance(literal, Comparison):
             if (named := self._named_result(literal)) is not None:
-                self.looked_up(*named)
+                self.look_up(*named)
                 return
             left, right = (self.expression(t, "a comparison", no_aggregates=True) for t in terms_of(literal))
             yield replace(literal, left=left, right=right)
@@ -113,7 +114,7 @@ class _RuleWork:
             case Wildcard():
                 raise unsafe("_", f"stands for any value in {where}, where one is needed", term.place)
             case Aggregation():
-                return self.looked_up(term)
+                return self.look_up(term)
             case Apply():
                 if no_aggregates and term.function in AGGREGATE_FUNCTIONS:
                     raise _misplaced_aggregate(term)
@@ -123,7 +124,7 @@ class _RuleWork:
         return term
 
     def _named_result(self, literal: Comparison) -> tuple[Aggregation, Variable] | None:
-        """`N = count : { … }` where nothing else gives N its value: then the lookup does."""
+        """The variable N of `N = count : { … }`, if nothing else gives N its value: it is the result of the lookup."""
         equalities = [b for b in self.rule.body if isinstance(b, Comparison) and b.operator == "="]
         for variable, term in ((literal.left, literal.right), (literal.right, literal.left)):
             if literal in equalities and isinstance(variable, Variable) and isinstance(term, Aggregation):
@@ -132,13 +133,13 @@ class _RuleWork:
                     return term, variable
         return None
 
-    def looked_up(self, term: Aggregation, named: Variable | None = None) -> Variable:
-        """An aggregate in a body: a hidden predicate with a row a group, and a lookup by the values of this rule."""
+    def look_up(self, term: Aggregation, named: Variable | None = None) -> Variable:
+        """Make an aggregate in a body a hidden predicate with a row for each group; the rule looks its value up."""
         if term.function not in AGGREGATE_FUNCTIONS:
             raise NablaError(
                 "NABLA_RULES_AGGREGATE", f"{term.function} is not an aggregate function", place=str(term.place)
             )
-        term = replace(term, body=tuple(map(self._with_outer_values, term.body)))
+        term = replace(term, body=tuple(map(self._define_outer_values, term.body)))
         inner = _all_variables([*term.arguments, *(t for literal in term.body for t in terms_of(literal))])
         outer = {**self._own_variables(), **{d.variable.name: d.variable for d in self.extra if isinstance(d, Define)}}
         shared = tuple(Variable(name, term.place) for name in outer if name in inner)
@@ -153,11 +154,11 @@ class _RuleWork:
         self.auxiliaries.append(Rule(Atom(predicate, (*shared, value), place=term.place), body, term.place))
         result = named or self.fresh(term.place)
         atom = Atom(predicate, (*shared, result), place=term.place)
-        self.extra.append(Lookup(atom, integer(0) if zero else None))
+        self.extra.append(AggregateLookup(atom, integer(0) if zero else None))
         return result
 
-    def _with_outer_values(self, literal: Literal) -> Literal:
-        """An atom in braces whose argument this rule computes, `p(X + 1)`: the rule does, and looks the value up."""
+    def _define_outer_values(self, literal: Literal) -> Literal:
+        """Replace an argument in braces that this rule computes, as in `p(X + 1)`, by a variable that the rule defines."""
         if isinstance(literal, Comparison):
             return literal
         outer = self._own_variables()
@@ -198,7 +199,7 @@ class _RuleWork:
 
 
 def _all_variables(terms: Iterable[Term]) -> set[str]:
-    """Variables of terms, those inside of aggregations too."""
+    """The variables of terms, also those inside of aggregations."""
     found: set[str] = set()
     for term in terms:
         for part in walk(term):
@@ -209,8 +210,9 @@ def _all_variables(terms: Iterable[Term]) -> set[str]:
     return found
 
 
-def _with_definitions(body: list[Condition]) -> tuple[Condition, ...]:
-    """Equalities that give a variable its only value become definitions, each once its operands have values."""
+def _find_definitions(body: list[Condition]) -> tuple[Condition, ...]:
+    """The conditions with definitions instead of equalities that give a variable its only value. A definition comes after
+    those of its operands."""
     bound = {v for c in body if isinstance(c, Atom) and not c.negated for v in plain_variables(c)}
     result, changed = list(body), True
     while changed:

@@ -1,7 +1,7 @@
 """The plan of a predicate that is not recursive: one query over tables and other predicates.
 
-Predicates are sets. Rules for one predicate are united and made distinct; counting keeps that up to date. Where one rule
-can give each row only once, nothing needs to be made distinct.
+Predicates are sets: the plan is the distinct union of the rules for a predicate, which is maintained by counting. If one rule
+gives each row only once, the plan needs no distinct.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from nabla.algebra.build import compare, number
-from nabla.algebra.by_name import cast
 from nabla.algebra.calls import Call, Named
 from nabla.algebra.expressions import Column, Expr
 from nabla.algebra.nodes import Aggregate, Constant, Distinct, Filter, Node, Project, UnionAll
+from nabla.algebra.normalize import cast
 from nabla.calculus.recursion.relations import Fresh
 from nabla.frontends.datalog.clauses import Clause, aggregates
 from nabla.frontends.datalog.compile import Body, Read, Translation, head_row
 from nabla.frontends.datalog.functions import AGGREGATE_FUNCTIONS
 from nabla.frontends.datalog.terms import Apply, Term, Variable, Wildcard, parts, variables_of
-from nabla.frontends.datalog.trees import tree_of, typed
+from nabla.frontends.datalog.trees import tree_of, with_type
 from nabla.frontends.datalog.types import Typing
 
 IsSet = Callable[[str], bool]
@@ -50,19 +50,19 @@ def clause_plan(
         return head_row(translation, body, columns)
     if not all(is_set(a.predicate) for a in clause.atoms if not a.negated):
         body.node = Distinct(body.node)
-    return _grouped(translation, body, columns)
+    return _group(translation, body, columns)
 
 
 def _facts(facts: Sequence[Clause], columns: Sequence[Column], typing: Typing, fresh: Fresh) -> Node:
     rows = []
     for fact in facts:
-        values = (typed(tree_of(a, {}), *typing.expression(a, {})) for a in fact.arguments)
+        values = (with_type(tree_of(a, {}), *typing.expression(a, {})) for a in fact.arguments)
         rows.append(tuple(cast(v, c.type) for v, c in zip(values, columns, strict=True)))
     return Constant(tuple(map(fresh.column, columns)), tuple(dict.fromkeys(rows)))
 
 
 def _gives_rows_once(clause: Clause, is_set: IsSet) -> bool:
-    """Whether the head tells which facts it came from: then two different ways to it cannot exist."""
+    """Whether the head has all variables of the body, so that each row comes from one combination of facts."""
     shown = {a.name for a in clause.arguments if isinstance(a, Variable)}
     positive = [a for a in clause.atoms if not a.negated]
     return all(
@@ -73,8 +73,8 @@ def _gives_rows_once(clause: Clause, is_set: IsSet) -> bool:
     )
 
 
-def _grouped(translation: Translation, body: Body, columns: Sequence[Column]) -> Node:
-    """Group by the arguments that do not aggregate; a rule whose body gives nothing gives no row, not a row of NULLs."""
+def _group(translation: Translation, body: Body, columns: Sequence[Column]) -> Node:
+    """Group by the arguments that do not aggregate. A rule whose body has no rows gives no row, unlike SQL without keys."""
     clause, fresh = translation.clause, translation.fresh
     keys: dict[Term, Column] = {}
     for argument, column in zip(clause.arguments, columns, strict=True):
@@ -113,11 +113,11 @@ class _Calls:
         return self._known[term]
 
     def value(self, term: Term, keys: Mapping[Term, Expr]) -> Expr:
-        """An argument of a head: its aggregate calls become columns, and so do its keys."""
+        """The expression of an argument of a head, over the columns of its aggregate calls and keys."""
         found = tree_of(term, {**keys, **self._results(term, keys)})
         if found.column is not None:
             return found
-        return typed(found, *self.translation.typing.expression(term, self.translation.known))
+        return with_type(found, *self.translation.typing.expression(term, self.translation.known))
 
     def _results(self, term: Term, keys: Mapping[Term, Expr]) -> dict[Term, Expr]:
         """The columns of the aggregate calls in a term."""

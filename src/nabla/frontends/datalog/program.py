@@ -8,37 +8,38 @@ from typing import Any, TypeAlias
 from nabla._cached import cached_property
 from nabla.algebra.calls import Named
 from nabla.algebra.expressions import Column
-from nabla.algebra.nodes import At, Node, Project, Scan
+from nabla.algebra.nodes import At, Node, Project
 from nabla.calculus.recursion.relations import Fresh, scan
 from nabla.frontends.datalog.clauses import Clause, split_lookups
 from nabla.frontends.datalog.functions import KnownTypes, TypeOf, plain_type_of
 from nabla.frontends.datalog.normal import Normalizer
 from nabla.frontends.datalog.plans import predicate_plan
 from nabla.frontends.datalog.recursion import Group
-from nabla.frontends.datalog.resolve import Names, column_names
+from nabla.frontends.datalog.resolve import PredicateNames, column_names
 from nabla.frontends.datalog.strata import Stratum, stratify
 from nabla.frontends.datalog.syntax import parse_rules
 from nabla.frontends.datalog.terms import Rule
 from nabla.frontends.datalog.types import Typing
+from nabla.rewrite.passes import DEFINITION, Keys, rewrite
 
 Tables: TypeAlias = Mapping[str, Sequence[tuple[str, str] | Column]]
 """The columns of tables: names and Spark types, `bigint not null` where a column has no NULLs."""
 
 
 def parse_program(text: str, tables: Tables, type_of: TypeOf = plain_type_of) -> Program:
-    """Reads and checks rules. `type_of` tells the types of expressions, by Spark where there is one."""
+    """Read and check rules. `type_of` gives the types of expressions; with a lake, it asks Spark."""
     return program_of(parse_rules(text), tables, type_of, text)
 
 
 def program_of(rules: Iterable[Rule], tables: Tables, type_of: TypeOf = plain_type_of, text: str = "") -> Program:
     written = tuple(rules)
     columns = {name: tuple(map(_column, given)) for name, given in tables.items()}
-    names = Names(written, {name: [c.name for c in own] for name, own in columns.items()})
+    names = PredicateNames(written, {name: [c.name for c in own] for name, own in columns.items()})
     resolved = tuple(map(names.rule, written))
     normalizer = Normalizer({*names.derived, *names.tables})
     clauses = tuple(normalizer.apart(clause for rule in resolved for clause in normalizer.clauses(rule)))
     text = text or "\n".join(map(str, written))
-    return _checked(text, resolved, clauses, columns, names.derived, type_of, normalizer.hidden)
+    return _check(text, resolved, clauses, columns, names.derived, type_of, normalizer.hidden)
 
 
 def program_of_clauses(
@@ -47,13 +48,13 @@ def program_of_clauses(
     type_of: TypeOf = plain_type_of,
     labels: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Program:
-    """A program whose rules are in normal form already, as rewritings make them."""
+    """A program of clauses, as rewritings make them."""
     made = tuple(clauses)
     columns = {name: tuple(map(_column, given)) for name, given in tables.items()}
-    return _checked("\n".join(map(str, made)), (), made, columns, labels or {}, type_of, {})
+    return _check("\n".join(map(str, made)), (), made, columns, labels or {}, type_of, {})
 
 
-def _checked(
+def _check(
     text: str,
     rules: tuple[Rule, ...],
     clauses: tuple[Clause, ...],
@@ -82,7 +83,7 @@ def _column(given: tuple[str, str] | Column) -> Column:
 
 
 class Program:
-    """`rules` are as written, with their atoms resolved; `clauses` are what is evaluated."""
+    """A checked program. `rules` are the rules as they are written, with resolved atoms; `clauses` are their normal form."""
 
     def __init__(
         self,
@@ -118,7 +119,7 @@ class Program:
 
     @property
     def predicates(self) -> tuple[str, ...]:
-        """The predicates that the rules define, each after those it reads. Hidden ones, of aggregates, are left out."""
+        """The predicates that the rules define, each after those that it reads, without the hidden ones of aggregates."""
         return tuple(p for stratum in self.strata for p in stratum.predicates if p not in self.hidden)
 
     @cached_property
@@ -149,7 +150,7 @@ class Program:
     def plan(self, predicate: str) -> Node:
         """The query of a predicate that is not recursive, over tables and stored predicates."""
         if predicate not in self._plans:
-            self._plans[predicate] = self._plan(predicate, Fresh())
+            self._plans[predicate] = rewrite(self._plan(predicate, Fresh()), DEFINITION, Keys())
         return self._plans[predicate]
 
     def _plan(self, predicate: str, fresh: Fresh) -> Node:
@@ -183,4 +184,4 @@ class Program:
         """The tables and stored predicates that a predicate, or its whole group, is computed from."""
         if self.recursive(predicate):
             return self.group(predicate).inputs
-        return tuple(dict.fromkeys(n.table for n in self.plan(predicate).walk() if isinstance(n, Scan)))
+        return tuple(dict.fromkeys(scan.table for scan in self.plan(predicate).scans))

@@ -1,8 +1,8 @@
-"""Delta rules run as rules: the change of a program's predicates by Manthey's rules, and their text for people.
+"""Propagation by delta rules: they are run as a program, which gives the changes of predicates, and shown to people.
 
 Predicates that are not recursive are propagated by their delta rules alone. Delta rules of a recursive predicate are not
-stratifiable (an insertion needs all deletions, and a deletion all insertions); those groups are over-deleted and
-rederived, and their changes are what the rules above them start from.
+stratifiable (an insertion needs all deletions, and a deletion all insertions). Such groups are over-deleted and rederived, and
+the rules above them start from their changes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from nabla.frontends.datalog.delta_rules import SIGNS, delta_clauses, version
 from nabla.frontends.datalog.evaluate import evaluate_program
 from nabla.frontends.datalog.program import Program, program_of_clauses
 from nabla.frontends.datalog.terms import Atom
-from nabla.frontends.datalog.unfold import UNIT, Operator, Unfolding
+from nabla.frontends.datalog.unfold import UNIT, UnfoldedOperator, Unfolding
 
 
 class DeltaRules:
@@ -28,7 +28,7 @@ class DeltaRules:
         self.program = program
         self.predicate = predicate
         taken = {*program.tables, *(c.predicate for c in program.clauses)}
-        self.operators: list[Operator] = []
+        self.operators: list[UnfoldedOperator] = []
         self.inputs: dict[str, None] = {}
         self._unfold(predicate, taken, set())
         known = {op.head.predicate for op in self.operators}
@@ -37,7 +37,7 @@ class DeltaRules:
         self.clauses = delta_clauses(self.operators, self.inputs)
 
     def _unfold(self, predicate: str, taken: set[str], done: set[str]) -> None:
-        """Hidden predicates first: nothing else keeps their old state."""
+        """Unfold hidden predicates first, because no table stores their old state."""
         done.add(predicate)
         clauses = self.program.clauses_of(predicate)
         for clause in clauses:
@@ -53,7 +53,7 @@ class DeltaRules:
 
     @cached_property
     def runnable(self) -> Program:
-        """The delta rules as a program over the old states and the changes of what the predicate reads."""
+        """The delta rules as a program over the old states and the changes of the relations that the predicate reads."""
         tables = {name + sign: self._columns(name) for name in self.inputs for sign in ("ᵒ", *SIGNS)}
         tables[self.predicate + "ᵒ"] = self._columns(self.predicate)
         old = [_in_old_state(c) for c in self.source_clauses() if c.predicate != self.predicate]
@@ -70,7 +70,7 @@ def _in_old_state(clause: Clause) -> Clause:
 
 
 def propagate(rules: DeltaRules, backend: Backend[Relation], given: Mapping[str, Relation]) -> dict[str, Relation]:
-    """p⁺ and p⁻ under these names, from the old states and changes of what p reads: `given` holds qᵒ, q⁺, q⁻ and pᵒ."""
+    """p⁺ and p⁻ by these names. `given` has the relations that p reads: for each q its qᵒ, q⁺ and q⁻, and pᵒ."""
     program = rules.runnable
     reads = {name: relation for name, relation in given.items() if name in program.tables}
     made = evaluate_program(program, backend, given=reads)

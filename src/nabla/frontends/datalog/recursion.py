@@ -1,7 +1,7 @@
-"""The rules of a recursive group as queries: each variant of a rule starts from what changed and looks up the rest.
+"""The rules of a recursive group as queries: each variant of a rule starts from a change and looks up the rest.
 
-A variant is the rule with one literal replaced by a change of it, which is read first. What the other literals read is
-always said: the state before the refresh or after it, and for the group's own predicates the rows that stand so far.
+A variant is the rule with one literal replaced by a change of it, which is read first. The other literals read a given state:
+before or after the refresh, and for the group's own predicates the rows that are present so far.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from nabla.calculus.recursion.relations import (
     Fresh,
     Naming,
     Present,
-    added,
+    added_name,
     among,
-    deleted,
-    derived,
-    frontier,
-    gone,
-    inserted,
+    deleted_name,
+    derived_name,
+    frontier_name,
+    gone_name,
+    inserted_name,
     scan,
     without,
 )
@@ -58,15 +58,15 @@ class Group:
         return sorted({str(c.place) for c in self.clauses if c.predicate in predicates})
 
     @cached_property
-    def queries(self) -> Queries:
-        return Queries(self)
+    def queries(self) -> RuleQueries:
+        return RuleQueries(self)
 
 
-class Queries:
-    """The queries of a group, by predicate; a predicate that a query cannot add to is left out.
+class RuleQueries:
+    """The queries of a group, as `GroupQueries` describes them.
 
-    They depend on which relations there are, never on rows, and are built once for each such case: the same rounds run
-    the same queries.
+    They depend on the relations that exist, never on rows, and are built once for each such case: later rounds run the same
+    queries.
     """
 
     def __init__(self, group: Group) -> None:
@@ -74,18 +74,18 @@ class Queries:
         self._typing = group.typing
         self._built: dict[tuple[object, ...], dict[str, Node]] = {}
         for predicate in (*group.predicates, *group.inputs):
-            for name in (inserted, deleted, frontier, gone, added, derived):
+            for name in (inserted_name, deleted_name, frontier_name, gone_name, added_name, derived_name):
                 self._typing.alias(name(predicate), predicate)
 
     def start(self) -> dict[str, Node]:
-        """From scratch: the rules that do not read the group."""
+        """The rules that do not read the group, for an evaluation from scratch."""
         exits = [c for c in self.group.clauses if not any(a.predicate in self.group.predicates for a in c.atoms)]
-        return self._united(("start",), exits, "new", Present(stored=False))
+        return self._build_once(("start",), exits, "new", Present(stored=False))
 
     def step(self, present: Present, moved: Iterable[str]) -> dict[str, Node]:
         """The rows that follow from the last round's rows of the predicates `moved`, in the new state."""
         names = frozenset(moved)
-        return self._united(("step", names, present), self._from_frontiers(names), "new", present)
+        return self._build_once(("step", names, present), self._from_frontiers(names), "new", present)
 
     def step_beyond(self, present: Present, moved: Iterable[str]) -> dict[str, Node]:
         """The rows that `step` gives, without those that are in the predicate already."""
@@ -104,36 +104,36 @@ class Queries:
     def lost(self, made: Collection[str]) -> dict[str, Node]:
         """The rows that lose a derivation of the old state by the changes of the inputs."""
         names = self._changes(made)
-        variants = self._from_changes(names, deleted, inserted)
-        return self._united(("lost", names), variants, "old", Present(stored=True))
+        variants = self._from_changes(names, deleted_name, inserted_name)
+        return self._build_once(("lost", names), variants, "old", Present(stored=True))
 
     def lost_step(self, moved: Iterable[str]) -> dict[str, Node]:
         names = frozenset(moved)
-        return self._united(("lost step", names), self._from_frontiers(names), "old", Present(stored=True))
+        return self._build_once(("lost step", names), self._from_frontiers(names), "old", Present(stored=True))
 
     def found(self, made: Collection[str], present: Present) -> dict[str, Node]:
         """Deleted rows that have another derivation, and rows that the changes of the inputs make true."""
         names = self._changes(made)
-        again = (_rederiving(c) for c in self.group.clauses if c.predicate in present.gone)
-        anew = self._from_changes(names, inserted, deleted)
-        return self._united(("found", names, present), chain(again, anew), "new", present)
+        again = (_rederive(c) for c in self.group.clauses if c.predicate in present.gone)
+        anew = self._from_changes(names, inserted_name, deleted_name)
+        return self._build_once(("found", names, present), chain(again, anew), "new", present)
 
     @cache  # noqa: B019  a group lives as long as its program, and asks for few
     def nothing(self, predicate: str) -> Node:
         return Constant(tuple(map(Fresh().column, self.group.columns(predicate))), ())
 
     def _changes(self, made: Collection[str]) -> frozenset[str]:
-        return frozenset(c for n in self.group.inputs for c in (inserted(n), deleted(n)) if c in made)
+        return frozenset(c for n in self.group.inputs for c in (inserted_name(n), deleted_name(n)) if c in made)
 
     @cache  # noqa: B019
     def fresh_rows(self, predicate: str, present: Present) -> Node:
-        """The rows that a round derived, without those that are in the predicate already. The few derived rows are looked up in
-        the predicate, not the other way round."""
+        """The rows that a round derived, without those that are in the predicate already. The plan looks the few derived rows
+        up in the predicate, and not the other way round."""
         fresh, columns = Fresh(), self.group.columns(predicate)
         every = tuple(range(len(columns)))
-        candidates = scan(derived(predicate), At.NEW, columns, every, fresh)
+        candidates = scan(derived_name(predicate), At.NEW, columns, every, fresh)
         known = present.rows(predicate, columns, every, fresh)
-        near = among(known, scan(derived(predicate), At.NEW, columns, every, fresh))
+        near = among(known, scan(derived_name(predicate), At.NEW, columns, every, fresh))
         return without(candidates, near)
 
     @cache  # noqa: B019
@@ -159,10 +159,10 @@ class Queries:
         for clause in self.group.clauses:
             for i, condition in enumerate(clause.body):
                 if isinstance(condition, Atom) and condition.predicate in moved:
-                    start = replace(condition, predicate=frontier(condition.predicate))
+                    start = replace(condition, predicate=frontier_name(condition.predicate))
                     yield replace(clause, body=(start, *clause.body[:i], *clause.body[i + 1 :]))
 
-    def _united(
+    def _build_once(
         self, key: tuple[object, ...], variants: Iterable[Clause], state: State, present: Present
     ) -> dict[str, Node]:
         if key not in self._built:
@@ -192,8 +192,8 @@ def _distinct(nodes: list[Node], columns: tuple[Column, ...], fresh: Fresh) -> N
     return Distinct(nodes[0] if len(nodes) == 1 else UnionAll(tuple(nodes), tuple(map(fresh.column, columns))))
 
 
-def _rederiving(clause: Clause) -> Clause:
-    """The rule for heads that are gone: the head itself is read first."""
+def _rederive(clause: Clause) -> Clause:
+    """The rule for heads that are gone: it reads the head itself first."""
     arguments: list[Term] = []
     definitions: list[Define] = []
     for i, argument in enumerate(clause.arguments):
@@ -202,5 +202,5 @@ def _rederiving(clause: Clause) -> Clause:
             definitions.append(Define(variable, argument))
             argument = variable
         arguments.append(argument)
-    start = Atom(gone(clause.predicate), tuple(arguments), place=clause.place)
+    start = Atom(gone_name(clause.predicate), tuple(arguments), place=clause.place)
     return replace(clause, body=(start, *clause.body, *definitions))

@@ -1,4 +1,4 @@
-"""Names resolved: every atom by position and as wide as what it reads, every predicate known, no table defined anew."""
+"""Resolution of names: arguments get positions, and unknown predicates, wrong widths and rules for tables are refused."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def near_names(name: str, known: Sequence[str]) -> str:
     return f"Did you mean {' or '.join(found)}?" if found else ""
 
 
-class Names:
-    """The columns of tables and of what the rules define."""
+class PredicateNames:
+    """The columns of tables and of the predicates that the rules define."""
 
     def __init__(self, rules: Sequence[Rule], tables: Mapping[str, Sequence[str]]) -> None:
         self.tables = {name: tuple(columns) for name, columns in tables.items()}
@@ -64,7 +64,7 @@ class Names:
             )
         return columns
 
-    def resolved(self, atom: Atom) -> Atom:
+    def resolve(self, atom: Atom) -> Atom:
         columns = self.columns(atom.predicate, atom.place)
         arguments = tuple(map(self._term, atom.arguments))
         if atom.names:
@@ -116,10 +116,10 @@ class Names:
     def literal(self, literal: Literal) -> Literal:
         if isinstance(literal, Comparison):
             return replace(literal, left=self._term(literal.left), right=self._term(literal.right))
-        return self.resolved(literal)
+        return self.resolve(literal)
 
     def rule(self, rule: Rule) -> Rule:
-        return replace(rule, head=self.resolved(rule.head), body=tuple(map(self.literal, rule.body)))
+        return replace(rule, head=self.resolve(rule.head), body=tuple(map(self.literal, rule.body)))
 
 
 def _counted(width: int) -> str:
@@ -127,7 +127,7 @@ def _counted(width: int) -> str:
 
 
 def column_names(head: Atom) -> tuple[str, ...]:
-    """Names given in the head, else those of its variables in lower case, else c0, c1 …, each once."""
+    """The columns of a predicate: names given in the head, else its variables in lower case, else c0, c1 …, each once."""
     if not head.arguments:
         return (HOLDS,)
     if head.names:

@@ -1,16 +1,16 @@
-"""Safety: every variable of a rule has its values from somewhere, and only finitely many."""
+"""Safety of rules: the body gives every variable finitely many values."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from nabla.errors import NablaError
-from nabla.frontends.datalog.clauses import Clause, Condition, Define, Lookup
+from nabla.frontends.datalog.clauses import AggregateLookup, Clause, Condition, Define
 from nabla.frontends.datalog.terms import Atom, Comparison, Position, Term, Variable, terms_of, variables_of
 
 
 def bound_by(body: Sequence[Condition]) -> set[str]:
-    """The variables that have values by positive atoms, by lookups and by equalities with what has."""
+    """The variables that get values from positive atoms, from lookups, and from equalities with terms that have values."""
     bound = {v for c in body if isinstance(c, Atom) and not c.negated for v in plain_variables(c)}
     while True:
         more = {name for condition in body for name in binds(condition, bound)} - bound
@@ -28,7 +28,7 @@ def binds(condition: Condition, bound: set[str]) -> Iterator[str]:
         case Define():
             if set(variables_of(condition.term)) <= bound:
                 yield condition.variable.name
-        case Lookup():
+        case AggregateLookup():
             if set(variables_of(*condition.keys)) <= bound:
                 yield condition.result.name
         case Comparison(operator="="):
@@ -40,7 +40,7 @@ def binds(condition: Condition, bound: set[str]) -> Iterator[str]:
 
 def check_safety(clause: Clause) -> None:
     bound = bound_by(clause.body)
-    for condition in sorted(clause.body, key=lambda c: isinstance(c, Lookup)):
+    for condition in sorted(clause.body, key=lambda c: isinstance(c, AggregateLookup)):
         terms = terms_of(condition) if isinstance(condition, Atom | Comparison) else _operands(condition)
         for name, variable in variables_of(*terms).items():
             if name not in bound:
@@ -51,14 +51,14 @@ def check_safety(clause: Clause) -> None:
                 raise unsafe(name, "is in the head and has no value in the body", variable.place)
 
 
-def _operands(condition: Define | Lookup) -> tuple[Term, ...]:
+def _operands(condition: Define | AggregateLookup) -> tuple[Term, ...]:
     return (condition.term,) if isinstance(condition, Define) else condition.keys
 
 
 def _shown(condition: Condition) -> str:
     if isinstance(condition, Atom) and condition.negated:
         return f"{condition}: a negation only tests values"
-    if isinstance(condition, Lookup):
+    if isinstance(condition, AggregateLookup):
         return "the rule around the braces that use it"
     return str(condition.term if isinstance(condition, Define) else condition)
 

@@ -1,4 +1,4 @@
-"""A program as a lake keeps it: its text, its tables and the types of its expressions, to be read again without Spark."""
+"""A program as a lake stores it: its text, its tables and the types of its expressions, so that Spark is not needed again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def stored_rules(json: Mapping[str, Any]) -> StoredRules:
 
 
 def new_rules(name: str, text: str, tables: Tables, type_of: TypeOf) -> StoredRules:
-    """Reads and checks rules. Only the tables that they read are kept, and every type that their plans need."""
+    """Read and check rules. The program keeps only the tables that they read, and every type that their plans need."""
     program = parse_program(text, tables, type_of)
     for predicate in program.stored:
         if not program.recursive(predicate):

@@ -1,6 +1,7 @@
 """The order of evaluation: predicates that depend on each other form a group, and groups come after what they read.
 
-A group may not read itself through a negation or an aggregate: what is negated must be complete before it is read.
+A group may not read itself through a negation or an aggregate, because a negated predicate must be complete before it is
+read.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ class Stratum:
 
 
 def stratify(clauses: Sequence[Clause], shown: Mapping[str, str] | None = None) -> tuple[Stratum, ...]:
-    """Strata in an order in which each finds all that it reads; without recursion a stratum is one predicate. `shown`
-    says what a message calls predicates that nobody wrote."""
+    """The strata, each after those that it reads; without recursion a stratum is one predicate. `shown` has the texts by
+    which messages name hidden predicates."""
     graph = _dependencies(clauses)
     rules: dict[str, list[Clause]] = {}
     for clause in clauses:
@@ -112,7 +113,7 @@ def _unstratifiable(clause: Clause, way: list[str], place: str) -> NablaError:
 
 
 def _way(graph: Mapping[str, Mapping[str, None]], start: str, end: str) -> list[str]:
-    """The shortest way from one predicate to another along what they read."""
+    """The shortest way from one predicate to another along the predicates that they read."""
     came: dict[str, str | None] = {start: None}
     waiting = deque([start])
     while waiting and end not in came:

@@ -1,4 +1,4 @@
-"""Text to rules. The grammar is in grammar.lark; its trees are turned into terms here, which know their places."""
+"""The parser of rules. The grammar is in grammar.lark; this module makes terms of its trees, with their places."""
 
 from __future__ import annotations
 
@@ -60,15 +60,15 @@ def _parser() -> Lark:
 
 def parse_rules(text: str) -> tuple[Rule, ...]:
     """The rules of a program; a body with alternatives (`;`) becomes a rule for each."""
-    return tuple(rule for tree in _parsed(text, "start").children for rule in _rules(_tree(tree)))
+    return tuple(rule for tree in _parse(text, "start").children for rule in _rules(_tree(tree)))
 
 
 def parse_query(text: str) -> Atom:
     """One atom, `path(1, X)`, for a question."""
-    return _atom(_tree(_parsed(text.strip(), "query").children[0]))
+    return _atom(_tree(_parse(text.strip(), "query").children[0]))
 
 
-def _parsed(text: str, start: str) -> Tree[Token]:
+def _parse(text: str, start: str) -> Tree[Token]:
     try:
         return _parser().parse(text, start=start)
     except UnexpectedInput as error:
@@ -158,7 +158,7 @@ def _atom(tree: Tree[Token]) -> Atom:
 def _term(part: Part) -> Term:
     place = _place(part)
     if isinstance(part, Token) or part.data == "distinct":
-        raise _misplaced("*" if isinstance(part, Token) else "distinct", place)
+        raise _misplaced_error("*" if isinstance(part, Token) else "distinct", place)
     match part.data:
         case "variable":
             return Variable(str(part.children[0]), place)
@@ -176,7 +176,7 @@ def _term(part: Part) -> Term:
     return _application(part, place)
 
 
-def _misplaced(what: str, place: Position) -> NablaError:
+def _misplaced_error(what: str, place: Position) -> NablaError:
     return NablaError(
         "NABLA_RULES_SYNTAX", f"{what} stands where an expression is expected", place=str(place), remedy=""
     )
@@ -221,13 +221,13 @@ def _constant(part: Part, place: Position) -> Constant:
             kind = "double" if "e" in text.lower() else str(decimal_literal(Decimal(text)))
             return Constant(text, kind, text, place)
         case "STRING":
-            return replace(string(_unescaped(text)), place=place)
+            return replace(string(_unescape(text)), place=place)
         case "NULL":
             return Constant(None, "void", "null", place)
     return Constant(text, "boolean", text, place)
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     return re.sub(r"\\(.)", lambda match: _ESCAPES.get(match[1], match[1]), text[1:-1], flags=re.DOTALL)
 
 

@@ -1,4 +1,4 @@
-"""Rules as data: terms, literals and rules as they are written, each knowing its place in the text."""
+"""Rules as data: terms, literals and rules as they are written, each with its place in the text."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Apply:
-    """A Spark function, or an aggregate function in a head; `*` is written as no arguments."""
+    """A call of a Spark function, or of an aggregate function in a head; `count(*)` has no arguments."""
 
     function: str
     arguments: tuple[Term, ...]
@@ -110,7 +110,7 @@ Term: TypeAlias = Variable | Wildcard | Constant | Apply | Operation | Aggregati
 
 @dataclass(frozen=True)
 class Atom:
-    """`names` says which column an argument belongs to where arguments are given by name."""
+    """A predicate with arguments. `names` has the columns of arguments that are given by name."""
 
     predicate: str
     arguments: tuple[Term, ...]
@@ -156,7 +156,7 @@ def integer(value: int) -> Constant:
 
 
 def parts(term: Term) -> tuple[Term, ...]:
-    """The terms directly inside of a term, in its own scope: the body of an aggregation is another one."""
+    """The terms directly inside of a term and in its scope; the body of an aggregation is another scope."""
     if isinstance(term, Apply):
         return term.arguments
     return term.operands if isinstance(term, Operation) else ()

@@ -1,4 +1,4 @@
-"""Terms of rules as expressions: typed trees in normal form, so that two spellings are one."""
+"""Terms of rules as expressions: typed trees in normal form."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CLASSES = {"+": "Add", "-": "Subtract", "*": "Multiply", "/": "Divide", "div": 
 
 
 def tree_of(term: Term, values: Mapping[Term, Expr]) -> Expr:
-    """The expression that a term is; `values` has those of its variables, and of any other terms that are given."""
+    """The expression of a term. `values` has the expressions of its variables, and of other terms in it that are known."""
     if term in values:
         return values[term]
     match term:
@@ -34,7 +34,7 @@ def tree_of(term: Term, values: Mapping[Term, Expr]) -> Expr:
     raise AssertionError(f"{term} is no expression")
 
 
-def typed(expr: Expr, type_: str | None, nullable: bool) -> Expr:
+def with_type(expr: Expr, type_: str | None, nullable: bool) -> Expr:
     """An expression with the type that the program gives it."""
     if not isinstance(expr, Foreign | expressions.Apply):
         return expr
@@ -51,7 +51,7 @@ def constant(term: Constant) -> expressions.Literal:
 
 
 def _foreign(term: Apply | Operation, inputs: tuple[Expr, ...]) -> Foreign:
-    """A function that the tree does not know, by its text in Spark SQL; the program's typing knows its type."""
+    """A function that the tree does not know, as its text in Spark SQL; `Typing` knows its type."""
     holes = tuple(Variable(f"{{{place}}}") for place, _ in enumerate(inputs))  # in backticks, as SQL quotes variables
     around = replace(term, arguments=holes) if isinstance(term, Apply) else replace(term, operands=holes)
     return Foreign(sql_of(around), inputs, "")

@@ -1,7 +1,7 @@
 """Types: from the tables through the rules to the columns of every predicate.
 
-A column that several rules fill has the type that holds all of their values; numbers widen, everything else must be the
-same. Types grow along recursion until they are stable.
+A column that several rules fill has the type that holds all of their values: numbers are widened, other types must be equal.
+Types grow along recursion until they are stable.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from nabla.algebra.expressions import Column
 from nabla.algebra.types import FLOAT, FRACTIONAL, INTEGRAL, numeric, parse_type, wider
 from nabla.errors import NablaError
-from nabla.frontends.datalog.clauses import Clause, Condition, Define, Lookup
+from nabla.frontends.datalog.clauses import AggregateLookup, Clause, Condition, Define
 from nabla.frontends.datalog.functions import ZERO_WHEN_EMPTY, Changeable, KnownTypes, TypeOf, UnknownType
 from nabla.frontends.datalog.terms import (
     Apply,
@@ -29,14 +29,14 @@ _TIMES = frozenset(("date", "timestamp", "timestamp_ntz", "time"))
 
 
 def normal_type(ddl: str) -> str:
-    """A type as this module compares it; names that mean the same become one."""
+    """The type in the spelling by which this module compares types."""
     kind = parse_type(ddl)
     text = "".join(ddl.lower().split())
     known = numeric(kind) or kind.kind in ("string", "boolean", "date", "void")
     return str(kind) if known and not text.startswith(("array", "map", "struct")) else text
 
 
-def widened(left: str, right: str) -> str | None:
+def wider_type(left: str, right: str) -> str | None:
     """The type that holds the values of both, or None if there is none."""
     if left == right or right == "void":
         return left
@@ -51,7 +51,7 @@ def widened(left: str, right: str) -> str | None:
 
 
 def comparable(left: str, right: str) -> bool:
-    return widened(left, right) is not None
+    return wider_type(left, right) is not None
 
 
 class Typing:
@@ -82,7 +82,7 @@ class Typing:
             self._check(clause)
 
     def alias(self, name: str, predicate: str) -> None:
-        """Another relation with the same columns: a state or a change of the predicate."""
+        """Give another relation, a state or a change of the predicate, the same columns."""
         self.types[name], self.nullable[name] = self.types[predicate], self.nullable[predicate]
         self.labels[name] = self.labels[predicate]
 
@@ -97,14 +97,14 @@ class Typing:
         for condition in clause.body:
             if isinstance(condition, Atom) and not condition.negated:
                 self._by_columns(condition, found)
-        pending = [c for c in clause.body if isinstance(c, Define | Lookup)]
+        pending = [c for c in clause.body if isinstance(c, Define | AggregateLookup)]
         while pending:
             ready = [c for c in pending if _operands(c) <= found.keys()]
             if not ready:
                 break
             for condition in ready:
                 pending.remove(condition)
-                if isinstance(condition, Lookup):
+                if isinstance(condition, AggregateLookup):
                     last = (self.types[condition.atom.predicate][-1], self.nullable[condition.atom.predicate][-1])
                     found.setdefault(condition.result.name, last)
                 elif condition.variable.name not in found:
@@ -117,7 +117,7 @@ class Typing:
             if isinstance(argument, Variable):
                 before = found.get(argument.name, (None, True))
                 # A value that is in both columns fits the wider type, and is NULL only where both may be.
-                both = widened(before[0], kind) or before[0] if before[0] and kind else before[0] or kind
+                both = wider_type(before[0], kind) or before[0] if before[0] and kind else before[0] or kind
                 found[argument.name] = (both, may and before[1])
 
     def expression(self, term: Term, known: Mapping[str, tuple[str | None, bool]]) -> tuple[str | None, bool]:
@@ -154,7 +154,7 @@ class Typing:
             if kind is None:
                 continue
             before = types[i]
-            common = kind if before is None else widened(before, kind)
+            common = kind if before is None else wider_type(before, kind)
             if common is None:
                 raise self._clash(clause, i, kind, argument.place)
             self._set_by.setdefault((clause.predicate, i), argument.place)
@@ -187,13 +187,13 @@ class Typing:
                     self.types[clause.predicate][i] = "string"
 
     def _check(self, clause: Clause) -> None:
-        """Raises an error where two values are compared whose types cannot be."""
+        """Refuse a rule that compares values of types that cannot be compared."""
         known = {name: kind or "void" for name, (kind, _) in self.variables(clause).items()}
         for condition in clause.body:
             match condition:
                 case Atom():
                     self._check_atom(condition, condition.arguments, known)
-                case Lookup():
+                case AggregateLookup():
                     self._check_atom(condition.atom, condition.keys, known)
                 case Comparison():
                     left, right = (self._type(t, known) for t in (condition.left, condition.right))
@@ -226,12 +226,12 @@ class Typing:
 def _operands(condition: Condition) -> set[str]:
     if isinstance(condition, Define):
         return set(variables_of(condition.term))
-    assert isinstance(condition, Lookup)
+    assert isinstance(condition, AggregateLookup)
     return set(variables_of(*condition.keys))
 
 
 def _is_time_text(term: Term, other: str) -> bool:
-    """A string in quotes where a time is expected is read as one: day >= "2026-01-01"."""
+    """Whether the term is a string that is compared with a time and so read as one: day >= "2026-01-01"."""
     return isinstance(term, Constant) and term.type == "string" and other in _TIMES
 
 

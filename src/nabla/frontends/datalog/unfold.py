@@ -1,4 +1,4 @@
-"""Rules unfolded into one operator each, as Manthey does: join, difference, selection, projection, union, grouping.
+"""Unfolding of rules into operators, as Manthey does it: join, difference, selection, projection, union, grouping.
 
 link(X, Y) ⇐ edge(X, Y).                      link(X, Y)     ⇐ edge(X, Y).        union of edge
 link(X, Y) ⇐ edge(X, Z), edge(Z, Y).          link(X, Y)     ⇐ link1(X, Y).       and link1
@@ -14,10 +14,10 @@ from itertools import count
 from typing import Literal
 
 from nabla.frontends.datalog.clauses import (
+    AggregateLookup,
     Clause,
     Condition,
     Define,
-    Lookup,
     aggregates,
     is_plain,
     names,
@@ -31,8 +31,8 @@ UNIT = Atom("unit", (TRUE,))
 
 
 @dataclass(frozen=True)
-class Operator:
-    """One rule of algebra format: `head` follows from one or two operands and conditions on their variables."""
+class UnfoldedOperator:
+    """A rule with one operator: `head` follows from one or two operands and conditions on their variables."""
 
     kind: Kind
     head: Atom
@@ -51,19 +51,19 @@ class Operator:
 
 
 class Unfolding:
-    """The operators of one predicate, what they read before them."""
+    """The operators of one predicate, each after those that it reads."""
 
     def __init__(self, predicate: str, clauses: Iterable[Clause], taken: set[str]) -> None:
         self.predicate = predicate
         self.taken = taken
-        self.operators: list[Operator] = []
+        self.operators: list[UnfoldedOperator] = []
         self._define(predicate, [c for clause in clauses for c in split_lookups(self._flat(clause))])
 
     def _flat(self, clause: Clause) -> Clause:
-        """An aggregate over a body with lookups: what it aggregates becomes a relation, since each lookup is two rules."""
-        if not clause.grouped or not any(isinstance(c, Lookup) for c in clause.body):
+        """Make the body of an aggregate with lookups a relation of its own, because each lookup is two rules."""
+        if not clause.grouped or not any(isinstance(c, AggregateLookup) for c in clause.body):
             return clause
-        clause = _named(clause)
+        clause = _name_wildcards(clause)
         bound = (c for c in clause.body if not (isinstance(c, Atom) and c.negated))
         variables = tuple(Variable(name) for name in dict.fromkeys(n for c in bound for n in sorted(names(c))))
         body = Atom(self._new_name(), variables or (TRUE,))
@@ -86,17 +86,17 @@ class Unfolding:
         return name
 
     def _unite(self, predicate: str, operands: list[Atom], variables: tuple[Variable, ...]) -> None:
-        """Two at a time: a union of many has a rule for every subset of them."""
+        """Unite two relations at a time, because a union of many would need a delta rule for every subset of them."""
         first, *others = operands
         for i, other in enumerate(others):
             name = predicate if i == len(others) - 1 else self._new_name()
-            self.operators.append(Operator("union", Atom(name, variables), (first, other)))
+            self.operators.append(UnfoldedOperator("union", Atom(name, variables), (first, other)))
             first = Atom(name, variables)
         if not others:
-            self.operators.append(Operator("selection", Atom(predicate, variables), (first,)))
+            self.operators.append(UnfoldedOperator("selection", Atom(predicate, variables), (first,)))
 
     def _operand(self, rule: Clause, variables: tuple[Variable, ...]) -> Atom:
-        """The relation that a rule contributes to a union: the one it copies, or a new one."""
+        """The relation that a rule contributes to a union: the relation that it copies, or a new one."""
         if len(rule.body) == 1 and isinstance(rule.body[0], Atom) and not rule.grouped:
             atom, own = rule.body[0], _distinct_variables(rule.arguments)
             read = _distinct_variables(rule.body[0].arguments)
@@ -109,69 +109,69 @@ class Unfolding:
 
     def _rule(self, rule: Clause, name: str) -> None:
         """The operators of one rule, named from the outermost inwards and listed from the innermost outwards."""
-        rule = _named(rule)
+        rule = _name_wildcards(rule)
         if not rule.body and not rule.grouped:
-            self.operators.append(Operator("fact", Atom(name, rule.arguments), ()))
+            self.operators.append(UnfoldedOperator("fact", Atom(name, rule.arguments), ()))
             return
         first, *steps = self._steps(rule)
         head = Atom(name, rule.arguments)
         keeps_all = set(variables_of(*rule.arguments)) == {v.name for v in (steps or [first])[-1].variables}
-        last: Operator | None = None
+        last: UnfoldedOperator | None = None
         if rule.grouped:
-            last = Operator("grouping", head, ())
+            last = UnfoldedOperator("grouping", head, ())
         elif not keeps_all:
-            last = Operator("projection", head, ())
+            last = UnfoldedOperator("projection", head, ())
         elif not steps:
-            last = Operator("selection", head, ())
+            last = UnfoldedOperator("selection", head, ())
         labels = [self._new_name() for _ in range(len(steps) - (last is None))]
         labels = [*reversed(labels), name] if last is None else labels[::-1]
         below = first.operands[0]
         for step, label in zip(steps, labels, strict=True):
             own = head if label == name else Atom(label, step.variables or (TRUE,))
-            self.operators.append(Operator(step.kind, own, (below, *step.operands), step.conditions))
+            self.operators.append(UnfoldedOperator(step.kind, own, (below, *step.operands), step.conditions))
             below = own
         if last is not None:
             self.operators.append(replace(last, operands=(below,)))
 
     def _steps(self, rule: Clause) -> list[_Step]:
-        """From the first atom up: joins with the others, conditions and definitions, differences."""
+        """The steps from the first atom: joins with the others, conditions and definitions, differences."""
         positive = [a for a in rule.atoms if not a.negated] or [UNIT]
         waiting = [c for c in rule.body if not isinstance(c, Atom)]
         shown = variables_of(*rule.arguments)
-        variables = _arranged(variables_of(*positive[0].arguments), shown)
+        variables = _arrange(variables_of(*positive[0].arguments), shown)
         steps = [_Step("selection", (positive[0],), (), variables)]
         for atom in positive[1:]:
-            variables = _arranged(_by_name(variables) | variables_of(*atom.arguments), shown)
+            variables = _arrange(_by_name(variables) | variables_of(*atom.arguments), shown)
             ready = tuple(c for c in waiting if isinstance(c, Comparison) and names(c) <= _by_name(variables).keys())
             waiting = [c for c in waiting if c not in ready]
             steps.append(_Step("join", (atom,), ready, variables))
         if waiting:
             for condition in waiting:
                 if isinstance(condition, Define):
-                    variables = _arranged(_by_name(variables) | variables_of(condition.variable), shown)
+                    variables = _arrange(_by_name(variables) | variables_of(condition.variable), shown)
             steps.append(_Step("selection", (), tuple(waiting), variables))
         elif len(steps) == 1 and not _each_once(positive[0]):
             steps.append(_Step("selection", (), (), variables))
         for atom in rule.atoms:
             if atom.negated:
-                steps.append(_Step("difference", (self._negated(atom),), (), variables))
+                steps.append(_Step("difference", (self._negation(atom),), (), variables))
         return steps
 
-    def _negated(self, atom: Atom) -> Atom:
-        """A negation of a relation with wildcards is one of its projection."""
+    def _negation(self, atom: Atom) -> Atom:
+        """The negated atom; with wildcards it is negated as a projection of its relation."""
         if not any(isinstance(a, Wildcard) for a in atom.arguments):
             return replace(atom, negated=False)
         fresh = new_variables("W", variables_of(*atom.arguments))
         named = tuple(next(fresh) if isinstance(a, Wildcard) else a for a in atom.arguments)
         kept = tuple(variables_of(*atom.arguments).values())
         own = Atom(self._new_name(), kept or (TRUE,))
-        self.operators.append(Operator("projection", own, (Atom(atom.predicate, named),)))
+        self.operators.append(UnfoldedOperator("projection", own, (Atom(atom.predicate, named),)))
         return own
 
 
 @dataclass(frozen=True)
 class _Step:
-    """One step up from the first atom: the operands beside what is below, and the variables that are there after it."""
+    """A step: the other operands that it joins, and the variables that have values after it."""
 
     kind: Literal["join", "difference", "selection"]
     operands: tuple[Atom, ...]
@@ -183,7 +183,7 @@ def _by_name(variables: Iterable[Variable]) -> dict[str, Variable]:
     return {v.name: v for v in variables}
 
 
-def _arranged(variables: dict[str, Variable], first: Iterable[str]) -> tuple[Variable, ...]:
+def _arrange(variables: dict[str, Variable], first: Iterable[str]) -> tuple[Variable, ...]:
     """The variables, those of the head first, in its order."""
     order = [n for n in first if n in variables]
     return tuple(variables[n] for n in dict.fromkeys([*order, *variables]))
@@ -199,8 +199,8 @@ def _each_once(atom: Atom) -> bool:
     return len(set(used)) == len(used)
 
 
-def _named(rule: Clause) -> Clause:
-    """Wildcards of positive atoms get names, and expressions of the head become definitions."""
+def _name_wildcards(rule: Clause) -> Clause:
+    """The rule with names for the wildcards of positive atoms, and with definitions for expressions of the head."""
     taken = {name for c in rule.body for name in names(c)} | set(variables_of(*rule.arguments))
     fresh = new_variables("W", taken)
 

@@ -1,5 +1,5 @@
-"""Selection conditions: at each level a condition on the atoms, and for each subrelation a condition of its own and
-whether what it selects must be empty, non-empty or neither (definitions 2.4 to 2.6).
+"""Selection conditions. Each level has a condition on its atoms and a condition for each subrelation, whose selection may have
+to be empty or non-empty (definitions 2.4 to 2.6).
 
 A condition on atoms is Spark SQL. It is parsed to find and check the attributes that it reads, and kept as an expression
 over them, and as text for people.
@@ -43,7 +43,7 @@ _REFUSED: tuple[tuple[type[exp.Expr], str], ...] = (
 
 @dataclass(frozen=True)
 class Where:
-    """A condition on the atoms of one level: its text, and the expression that it is, whose columns are the attributes."""
+    """A condition on the atoms of one level: its text, and its expression, whose columns are the attributes."""
 
     text: str
     expr: Expr
@@ -55,7 +55,7 @@ class Where:
 
 @dataclass(frozen=True)
 class Condition:
-    """c = (c_b ∧ R₁*.c₁ θ r₁ ∧ … ∧ Rₙ*.cₙ θ rₙ); `test` says what the relation that it selects must be."""
+    """c = (c_b ∧ R₁*.c₁ θ r₁ ∧ … ∧ Rₙ*.cₙ θ rₙ); `test` is the test of existence for the selection."""
 
     where: Where | None = None
     parts: tuple[tuple[str, Condition], ...] = ()
@@ -67,7 +67,7 @@ class Condition:
 
     @property
     def text(self) -> str:
-        """As the paper writes it: Year = 1998 ∧ Marks*: (Mark >= 90) ≠ ∅."""
+        """The condition as the paper writes it: Year = 1998 ∧ Marks*: (Mark >= 90) ≠ ∅."""
         signs = {"any": "", "empty": " = ∅", "nonempty": " ≠ ∅"}
         parts = [f"{name}*: ({part.text}){signs[part.test]}" for name, part in self.parts]
         return " ∧ ".join([self.where.text, *parts] if self.where else parts) or "true"
@@ -87,34 +87,36 @@ def condition(selection: Selection, schema: Schema, path: tuple[str, ...] = ()) 
         else:
             attribute = find(name)
             if not isinstance(value, Mapping):
-                raise _refused(f'the condition on "{name}" is {value!r}', path, f'Write {name}={{"where": "…"}}.')
+                raise _refusal(f'the condition on "{name}" is {value!r}', path, f'Write {name}={{"where": "…"}}.')
             parts[attribute] = condition(value, schema[attribute], (*path, attribute))
     if test not in TESTS or (test != "any" and not path):
-        raise _refused(f'"is" is {test!r}', path, 'A subrelation "is" "empty", "nonempty" or "any".')
+        raise _refusal(f'"is" is {test!r}', path, 'A subrelation "is" "empty", "nonempty" or "any".')
     return Condition(where, tuple((n, parts[n]) for n in schema.structured if n in parts), cast(Test, test))
 
 
 def _where(text: Any, schema: Schema, path: tuple[str, ...]) -> Where:
+    if not isinstance(text, str):
+        raise _refusal(f"{text!r} is not a condition in Spark SQL", path, _REMEDY)
     try:
         text = text.strip().removesuffix(";")
         trees = _SPARK.parse(text)
-    except (SqlglotError, AttributeError) as error:
-        raise _refused(f"{text!r} is not a condition in Spark SQL", path, _REMEDY) from error
+    except SqlglotError as error:
+        raise _refusal(f"{text!r} is not a condition in Spark SQL", path, _REMEDY) from error
     if len(trees) != 1 or trees[0] is None or any(node.comments for node in trees[0].walk()):
-        raise _refused(f"{text!r} is not one condition in Spark SQL", path, _REMEDY)
+        raise _refusal(f"{text!r} is not one condition in Spark SQL", path, _REMEDY)
     tree = trees[0]
     for kind, what in _REFUSED:
         if tree.find(kind):
-            raise _refused(f"{text!r} has {what}", path, _REMEDY)
+            raise _refusal(f"{text!r} has {what}", path, _REMEDY)
     for call in tree.find_all(exp.Func):
         names = {name.lower() for name in call.sql_names()} | {call.name.lower()}
         if names & _CHANGEABLE:
-            raise _refused(f"{text!r} gives another value each time", path, _REMEDY)
+            raise _refusal(f"{text!r} gives another value each time", path, _REMEDY)
     columns = {name: (kind, True) for name, kind in schema.atoms}
-    return Where(text, read(f"({_quoted(text, tree, schema, path)})", columns, "boolean"))
+    return Where(text, read(f"({_quote_attributes(text, tree, schema, path)})", columns, "boolean"))
 
 
-def _quoted(text: str, tree: exp.Expr, schema: Schema, path: tuple[str, ...]) -> str:
+def _quote_attributes(text: str, tree: exp.Expr, schema: Schema, path: tuple[str, ...]) -> str:
     """The text with the attributes that it reads in backticks, as the schema spells them."""
     find = resolver(schema, schema.key, "atomic attribute", path)
     heads = (column.parts[0] for column in tree.find_all(exp.Column))
@@ -123,5 +125,5 @@ def _quoted(text: str, tree: exp.Expr, schema: Schema, path: tuple[str, ...]) ->
     return text
 
 
-def _refused(what: str, path: tuple[str, ...], remedy: str) -> NablaError:
+def _refusal(what: str, path: tuple[str, ...], remedy: str) -> NablaError:
     return NablaError("NABLA_NESTED_CONDITION", what, place=level(path), remedy=remedy)

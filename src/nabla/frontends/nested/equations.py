@@ -1,14 +1,14 @@
 """The incremental equations of Liu and Vincent, section 4.
 
-An operator here is a function of the relation that changes: a unary one, or a binary one whose other operand stays. With
+An operator here is a function of the relation that changes; the other operand of a binary operator stays. With
 K = δ[α(R)] the keys that the update touches, every equation has one of three forms:
 
     standard            op(r ± δ) = op(r) ± op(δ)
     limited standard    the same, where a condition on r and δ holds
     implementation      op(r ± δ) = [op(r)]∉K ⊕ op([r]∈K ± δ)
 
-The last one holds without conditions because every operator works key by key. It is what Nabla does: the update of a
-table is, at the top level, the deletion of its rows with keys in K and the insertion of their new versions.
+The last one holds without conditions because every operator works key by key. Nabla uses it: at the top level, the update of a
+table is the deletion of its rows with keys in K and the insertion of their new versions.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def implementation(op: Operator, sign: Sign, view: Relation, r: Relation, d: Rel
 
 
 def with_recomputation(op: Operator, view: Relation, r: Relation, d: Relation) -> Relation:
-    """op(r ⊖ δ) = op(r) ⊖ op(δ) ⊕ op(r ⊖ δ): equations 4, 8 and 12, which show what the standard form misses."""
+    """op(r ⊖ δ) = op(r) ⊖ op(δ) ⊕ op(r ⊖ δ): equations 4, 8 and 12, which add what the standard form loses."""
     return union(difference(view, op(d)), op(difference(r, d)))
 
 
@@ -48,7 +48,7 @@ def with_recomputation(op: Operator, view: Relation, r: Relation, d: Relation) -
 
 
 def projection_allows(r: Relation, d: Relation, s: Schema) -> bool:
-    """Lemma 4.2, π̂(r ⊖ δ) = π̂(r) ⊖ π̂(δ): where something is left of a tuple, something is left of its projection."""
+    """Lemma 4.2, π̂(r ⊖ δ) = π̂(r) ⊖ π̂(δ): if something is left of a tuple, something is left of its projection."""
 
     def allows(u: Tuple, v: Tuple) -> bool:
         left = any(difference(u[n], v[n]) for n in u)
@@ -81,7 +81,7 @@ def selection_allows(r: Relation, d: Relation, c: Condition, schema: Schema, sig
 
 
 def intersection_allows(r: Relation, d: Relation, s: Relation) -> bool:
-    """Lemma 4.6, (r ⊖ δ) ⊙ s = (r ⊙ s) ⊖ (δ ⊙ s): where something is left of a tuple, s has some of it."""
+    """Lemma 4.6, (r ⊖ δ) ⊙ s = (r ⊙ s) ⊖ (δ ⊙ s): if something is left of a tuple, s has some of it."""
 
     def allows(u: Tuple, v: Tuple, w: Tuple) -> bool:
         left = any(difference(u[n], v[n]) for n in u)
@@ -96,7 +96,7 @@ def join_allows(r: Relation, d: Relation) -> bool:
     return r.keys().isdisjoint(d.keys())
 
 
-# The equations as data: what `explain` says, and what the tests go through
+# The equations as data, for `explain` and for the tests
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 A relation is an `array<struct<…>>` in canonical order: sorted by key at every level. Every function takes such values, as
 expressions, and gives one. Variables of lambdas are numbered by their depth. Keys are compared with `<=>`.
 
-Two arrays are matched by looking for every tuple of the one in the other, n·m comparisons of keys. That is what Spark's
-own functions do for keys that are structs, and subrelations are short.
+Two arrays are matched by searching every tuple of the one in the other, with n·m comparisons of keys. Spark's own functions do
+the same for keys that are structs, and subrelations are short.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from nabla.algebra.build import (
     all_of,
     any_of,
     call,
-    cast,
     coalesce,
     compare,
     equal,
@@ -28,9 +27,10 @@ from nabla.algebra.build import (
     when,
 )
 from nabla.algebra.expressions import Apply, Expr, Lambda, Literal, Variable
+from nabla.algebra.normalize import cast
 from nabla.algebra.result_types import element_type
 from nabla.frontends.nested.conditions import Condition
-from nabla.frontends.nested.schema import Schema, joined
+from nabla.frontends.nested.schema import Schema, join_schemas
 
 Body = Callable[[Expr], Expr]
 """An expression over a variable of a lambda."""
@@ -115,12 +115,12 @@ def expansion(value: Expr, s: Schema, r: Schema, depth: int = 1) -> Expr:
         return value
 
     def body(t: Expr) -> Expr:
-        return _tuple(t, r, expanded(_parts(t, s), s, r, depth + 1))
+        return _tuple(t, r, expand_parts(_parts(t, s), s, r, depth + 1))
 
     return _transform(value, depth, body)
 
 
-def expanded(values: Values, s: Schema, r: Schema, depth: int = 1) -> dict[str, Expr]:
+def expand_parts(values: Values, s: Schema, r: Schema, depth: int = 1) -> dict[str, Expr]:
     """The structured attributes of a tuple over R from those of a tuple over S."""
     return {
         name: expansion(values[name], s[name], part, depth) if name in values else empty(part) for name, part in r.parts
@@ -132,29 +132,29 @@ def projection(value: Expr, r: Schema, s: Schema, depth: int = 1) -> Expr:
         return value
 
     def body(t: Expr) -> Expr:
-        return _tuple(t, s, projected(_parts(t, r), r, s, depth + 1))
+        return _tuple(t, s, project_parts(_parts(t, r), r, s, depth + 1))
 
     return _transform(value, depth, body)
 
 
-def projected(values: Values, r: Schema, s: Schema, depth: int = 1) -> dict[str, Expr]:
+def project_parts(values: Values, r: Schema, s: Schema, depth: int = 1) -> dict[str, Expr]:
     return {name: projection(values[name], r[name], part, depth) for name, part in s.parts}
 
 
 def selection(value: Expr, condition: Condition, schema: Schema, depth: int = 1) -> Expr:
-    """The tuples that pass all tests, and of their subrelations what is selected."""
+    """The tuples that pass all tests, with their subrelations selected, too."""
     if not _is_trivial(condition):
         value = _filter(value, depth, lambda t: _passes(t, condition, schema, depth + 1))
     if not any(_selects(part) for _, part in condition.parts):
         return value
 
     def body(t: Expr) -> Expr:
-        return _tuple(t, schema, selected(_parts(t, schema), condition, schema, depth + 1))
+        return _tuple(t, schema, select_parts(_parts(t, schema), condition, schema, depth + 1))
 
     return _transform(value, depth, body)
 
 
-def selected(values: Values, condition: Condition, schema: Schema, depth: int = 1) -> dict[str, Expr]:
+def select_parts(values: Values, condition: Condition, schema: Schema, depth: int = 1) -> dict[str, Expr]:
     return {
         name: selection(value, condition.by_name[name], schema[name], depth) if name in condition.by_name else value
         for name, value in values.items()
@@ -162,8 +162,8 @@ def selected(values: Values, condition: Condition, schema: Schema, depth: int = 
 
 
 def existence(values: Values, condition: Condition, schema: Schema, depth: int = 1) -> Expr:
-    """Whether what is selected of the subrelations passes the tests of existence. It is not computed for that: there is
-    some where a tuple passes."""
+    """Whether the selected subrelations pass the tests of existence. They are not computed for that: a selected subrelation
+    is nonempty if one of its tuples passes."""
     tests = []
     for name, part in condition.parts:
         if part.test != "any":
@@ -173,7 +173,7 @@ def existence(values: Values, condition: Condition, schema: Schema, depth: int =
 
 
 def _some(value: Expr, condition: Condition, schema: Schema, depth: int) -> Expr:
-    """Whether a tuple passes; maybe NULL if none does."""
+    """Whether a tuple passes; the value may be NULL if none does."""
     if _is_trivial(condition):
         return _has_tuples(value)
     return _exists(value, depth, lambda t: _passes(t, condition, schema, depth + 1))
@@ -198,21 +198,21 @@ def _selects(condition: Condition) -> bool:
 # Two operands
 
 
-def _named(value: Expr, depth: int, body: Body) -> Expr:
-    """An expression over a value that is computed once: an array of one is how an expression gives a value a name."""
+def _compute_once(value: Expr, depth: int, body: Body) -> Expr:
+    """An expression over a value that is computed once: a transform of an array with one element gives the value a name."""
     mapped = _transform(array(value), depth, body)
     return Apply("GetArrayItem", (mapped, number(0, "int")), element_type(mapped.type))
 
 
 def _both(u: Expr, v: Expr, r: Schema, s: Schema, depth: int, body: Callable[[Expr, Expr], Expr]) -> Expr:
-    """An expression over two relations, each of them opened once."""
-    values = struct({"u": _opened(u, r), "v": _opened(v, s)})
-    return _named(values, depth, lambda pair: body(field(pair, "u", r.array), field(pair, "v", s.array)))
+    """An expression over two relations, each of which is unpacked once."""
+    values = struct({"u": _unpack(u, r), "v": _unpack(v, s)})
+    return _compute_once(values, depth, lambda pair: body(field(pair, "u", r.array), field(pair, "v", s.array)))
 
 
-def _opened(value: Expr, schema: Schema) -> Expr:
-    """The same relation in another form in memory: to read an attribute of a tuple that lies in the packed form of a row
-    costs Spark ten times as much, and each is read as often as there are tuples to compare with."""
+def _unpack(value: Expr, schema: Schema) -> Expr:
+    """The same relation as an array of unpacked structs in memory. Spark takes ten times as long to read an attribute of a
+    tuple in the packed form of a row, and reads each once for every tuple that it is compared with."""
     columns = (
         Apply("GetArrayStructFields", (value, text(name)), f"array<{kind}>") for name, kind in schema.types.items()
     )
@@ -227,47 +227,47 @@ def _has_partner(t: Expr, v: Expr, schema: Schema, depth: int) -> Expr:
     return _exists(v, depth, lambda w: _same_key(schema, t, w))
 
 
-def _made(t: Expr, v: Expr, schema: Schema, result: Schema, pair: Pair, depth: int) -> Expr:
-    """The tuple that t makes with the one of v that has its key, if there is one: a relation of at most one tuple."""
+def _pair_tuple(t: Expr, v: Expr, schema: Schema, result: Schema, pair: Pair, depth: int) -> Expr:
+    """The tuple that t makes with the tuple of v that has its key: a relation of at most one tuple."""
     partners = _partners(t, v, schema, depth)
     return _transform(partners, depth, lambda w: _tuple(t, result, pair(t, w, depth + 1)))
 
 
-def _matched(u: Expr, v: Expr, r: Schema, s: Schema, result: Schema, pair: Pair, depth: int) -> Expr:
-    """A tuple for every two with one key, in the order of u."""
+def _match(u: Expr, v: Expr, r: Schema, s: Schema, result: Schema, pair: Pair, depth: int) -> Expr:
+    """A tuple for every pair of tuples with one key, in the order of u."""
 
     def body(u: Expr, v: Expr) -> Expr:
-        return flatten(_transform(u, depth + 1, lambda t: _made(t, v, r, result, pair, depth + 2)))
+        return flatten(_transform(u, depth + 1, lambda t: _pair_tuple(t, v, r, result, pair, depth + 2)))
 
     return _both(u, v, r, s, depth, body)
 
 
 def union(u: Expr, v: Expr, schema: Schema, depth: int = 1) -> Expr:
     def pair(t: Expr, w: Expr, depth: int) -> Values:
-        return united(_parts(t, schema), _parts(w, schema), schema, depth)
+        return unite_parts(_parts(t, schema), _parts(w, schema), schema, depth)
 
     def merged(t: Expr, v: Expr) -> Expr:
-        both = _made(t, v, schema, schema, pair, depth + 2)
+        both = _pair_tuple(t, v, schema, schema, pair, depth + 2)
         return when(_has_partner(t, v, schema, depth + 2), both, array(t))
 
     def body(u: Expr, v: Expr) -> Expr:
         ours = flatten(_transform(u, depth + 1, lambda t: merged(t, v))) if schema.parts else u
         theirs = _filter(v, depth + 1, lambda t: negate(_has_partner(t, u, schema, depth + 2)))
-        return _sorted(call("concat", ours, theirs, type=schema.array))
+        return _sort(call("concat", ours, theirs, type=schema.array))
 
     return _both(u, v, schema, schema, depth, body)
 
 
-def united(u: Values, v: Values, schema: Schema, depth: int = 1) -> dict[str, Expr]:
+def unite_parts(u: Values, v: Values, schema: Schema, depth: int = 1) -> dict[str, Expr]:
     return {name: union(u[name], v[name], part, depth) for name, part in schema.parts}
 
 
 def difference(u: Expr, v: Expr, schema: Schema, depth: int = 1) -> Expr:
     def pair(t: Expr, w: Expr, depth: int) -> Values:
-        return reduced(_parts(t, schema), _parts(w, schema), schema, depth)
+        return subtract_parts(_parts(t, schema), _parts(w, schema), schema, depth)
 
     def less(t: Expr, v: Expr) -> Expr:
-        made = _made(t, v, schema, schema, pair, depth + 2)
+        made = _pair_tuple(t, v, schema, schema, pair, depth + 2)
         left = _filter(made, depth + 2, lambda t: nonempty(_parts(t, schema)))
         return when(_has_partner(t, v, schema, depth + 2), left, array(t))
 
@@ -279,48 +279,48 @@ def difference(u: Expr, v: Expr, schema: Schema, depth: int = 1) -> Expr:
     return _both(u, v, schema, schema, depth, body)
 
 
-def reduced(u: Values, v: Values, schema: Schema, depth: int = 1) -> dict[str, Expr]:
+def subtract_parts(u: Values, v: Values, schema: Schema, depth: int = 1) -> dict[str, Expr]:
     return {name: difference(u[name], v[name], part, depth) for name, part in schema.parts}
 
 
 def intersection(u: Expr, v: Expr, schema: Schema, depth: int = 1) -> Expr:
     def pair(t: Expr, w: Expr, depth: int) -> Values:
-        return intersected(_parts(t, schema), _parts(w, schema), schema, depth)
+        return intersect_parts(_parts(t, schema), _parts(w, schema), schema, depth)
 
-    return _matched(u, v, schema, schema, schema, pair, depth)
+    return _match(u, v, schema, schema, schema, pair, depth)
 
 
-def intersected(u: Values, v: Values, schema: Schema, depth: int = 1) -> dict[str, Expr]:
+def intersect_parts(u: Values, v: Values, schema: Schema, depth: int = 1) -> dict[str, Expr]:
     return {name: intersection(u[name], v[name], part, depth) for name, part in schema.parts}
 
 
 def join(u: Expr, v: Expr, r: Schema, s: Schema, depth: int = 1) -> Expr:
     def pair(t: Expr, w: Expr, depth: int) -> Values:
-        return carried(_parts(t, r), _parts(w, s), r, s, depth)
+        return join_parts(_parts(t, r), _parts(w, s), r, s, depth)
 
-    return _matched(u, v, r, s, joined(r, s), pair, depth)
+    return _match(u, v, r, s, join_schemas(r, s), pair, depth)
 
 
-def carried(u: Values, v: Values, r: Schema, s: Schema, depth: int = 1) -> dict[str, Expr]:
+def join_parts(u: Values, v: Values, r: Schema, s: Schema, depth: int = 1) -> dict[str, Expr]:
     common = {name: join(u[name], v[name], r[name], s[name], depth) for name in u if name in v}
     return {**u, **v, **common}
 
 
-# From arrays that may be anything
+# Any arrays
 
 
-def _sorted(value: Expr) -> Expr:
+def _sort(value: Expr) -> Expr:
     return call("sort_array", value, type=value.type, nullable=value.nullable)
 
 
-def merged(value: Expr, schema: Schema, depth: int = 1) -> Expr:
-    """The union of all tuples of an array, which is in PNF whatever the array is: NULL, unsorted, with keys twice."""
+def merge(value: Expr, schema: Schema, depth: int = 1) -> Expr:
+    """The union of all tuples of an array. It is in PNF even if the array is NULL, unsorted, or has a key twice."""
     present = _filter(coalesce(value, empty(schema)), depth, is_not_null)
 
     def union_of(whole: Expr) -> Expr:
         keys = _transform(whole, depth + 1, lambda t: struct(_key(t, schema)))
         distinct = call("array_distinct", keys, type=keys.type)
-        return _sorted(_transform(distinct, depth + 1, lambda key: made(whole, key)))
+        return _sort(_transform(distinct, depth + 1, lambda key: made(whole, key)))
 
     def made(whole: Expr, key: Expr) -> Expr:
         own = _filter(whole, depth + 2, lambda t: _same_key(schema, t, key))
@@ -328,17 +328,17 @@ def merged(value: Expr, schema: Schema, depth: int = 1) -> Expr:
 
     def part(own: Expr, name: str, inner: Schema) -> Expr:
         pieces = _transform(own, depth + 2, lambda t: coalesce(field(t, name, inner.array), empty(inner)))
-        return merged(flatten(pieces), inner, depth + 2)
+        return merge(flatten(pieces), inner, depth + 2)
 
-    return _named(present, depth, union_of)
+    return _compute_once(present, depth, union_of)
 
 
 def canonical(value: Expr, schema: Schema, depth: int = 1) -> Expr:
-    """An array in PNF, sorted at every level, with empty arrays for NULLs and keys before subrelations. What is not in PNF
-    stays so: a key that is there twice, a tuple that is NULL."""
+    """The array sorted at every level, with empty arrays for NULLs and keys before subrelations. Violations of PNF stay: a
+    key that is there twice, a tuple that is NULL."""
 
     def body(t: Expr) -> Expr:
         parts = {n: canonical(field(t, n, part.array), part, depth + 1) for n, part in schema.parts}
         return when(is_not_null(t), _tuple(t, schema, parts))
 
-    return _sorted(_transform(coalesce(value, empty(schema)), depth, body))
+    return _sort(_transform(coalesce(value, empty(schema)), depth, body))

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TypeAlias
 
-from nabla.errors import NablaError
+from nabla.errors import NablaError, wrong_argument
 from nabla.frontends.nested.conditions import Selection
 
 Shape: TypeAlias = "Sequence[str | Mapping[str, Shape]]"
@@ -19,13 +19,13 @@ Shape: TypeAlias = "Sequence[str | Mapping[str, Shape]]"
 
 @dataclass(frozen=True, eq=False)
 class Nested(ABC):
-    """A nested view in the making. Every method gives another one."""
+    """An expression that defines a nested view. Every method gives a new expression."""
 
     def select(self, where: str | None = None, **parts: Selection) -> Select:
         """σ̂: the tuples whose atomic attributes satisfy `where`, with their subrelations selected.
 
         A subrelation has a condition of its own: {"where": "Mark >= 90"} on its atomic attributes, further subrelations
-        by name, and "is": "nonempty" or "empty" for what must be true of the selected subrelation, or the tuple goes.
+        by name, and "is": "nonempty" or "empty" if only tuples are kept whose selected subrelation is so.
 
             nabla.nested("stud").select("Name <> 'Jack'", Subjs={"where": "Year = 1998", "is": "nonempty"})
         """
@@ -36,22 +36,24 @@ class Nested(ABC):
 
         nabla.nested("stud").project("Tels", Subjs=["Marks"])
         """
-        return Project(self, (*attributes, *([parts] if parts else [])))
+        return Project(self, _checked_shape((*attributes, *([parts] if parts else []))))
 
     def expand(self, schema: str) -> Expand:
         """η: more structured attributes, all empty. `schema` is that of the result, in Spark's DDL."""
+        if not isinstance(schema, str):
+            raise wrong_argument("schema", schema, "the schema of the result, as text")
         return Expand(self, schema)
 
     def union(self, other: str | Nested) -> Union:
-        """⊕: the tuples of both; where both have a key, their subrelations are united in turn."""
+        """⊕: the tuples of both; tuples with the same key are one tuple, with the unions of their subrelations."""
         return Union(self, nested(other))
 
     def difference(self, other: str | Nested) -> Difference:
-        """⊖: less what the other has; a tuple goes when nothing of it is left."""
+        """⊖: the tuples without what the other relation has of them; a tuple of which nothing is left is dropped."""
         return Difference(self, nested(other))
 
     def intersect(self, other: str | Nested) -> Intersect:
-        """⊙: the keys that both have, with what both have in them."""
+        """⊙: the keys that both have, with the intersections of their subrelations."""
         return Intersect(self, nested(other))
 
     def join(self, other: str | Nested) -> Join:
@@ -63,14 +65,14 @@ class Nested(ABC):
         return tuple(value for f in fields(self) if isinstance(value := getattr(self, f.name), Nested))
 
     def walk(self) -> Iterator[Nested]:
-        """This expression and what it is made of, inside out."""
+        """The parts of this expression and the expression itself, inside out."""
         for part in self.inputs:
             yield from part.walk()
         yield self
 
     @abstractmethod
     def __str__(self) -> str:
-        """The text that makes it."""
+        """The Python text that makes the expression."""
 
     def __repr__(self) -> str:
         return str(self)
@@ -88,7 +90,7 @@ class Table(Nested):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Nest(Nested):
-    """A flat table, nested: its rows united, each read as a tuple with one tuple in every subrelation."""
+    """A flat table as a nested relation: the union of its rows, each read as a tuple with one tuple in every subrelation."""
 
     name: str
     shape: Shape
@@ -151,7 +153,7 @@ class Join(_Binary):
 
 
 def nested(table: str | Nested) -> Nested:
-    """A nested table or view of the lake, to make a view from."""
+    """A nested table or view of the lake, as the start of an expression."""
     if isinstance(table, Nested):
         return table
     if not isinstance(table, str):
@@ -169,11 +171,25 @@ def nest(table: str, *columns: str | Mapping[str, Shape], **parts: Shape) -> Nes
 
     nabla.nest("enrolments", "Name", Subjs=["sjName", "Year", {"Marks": ["testName", "Mark"]}])
     """
-    return Nest(table, (*columns, *([parts] if parts else [])))
+    if not isinstance(table, str):
+        raise wrong_argument("table", table, "the name of a table or view")
+    return Nest(table, _checked_shape((*columns, *([parts] if parts else []))))
+
+
+def _checked_shape(shape: Shape) -> Shape:
+    """The shape itself, if it is made of names and dicts of names all the way down."""
+    for item in [shape] if isinstance(shape, str | Mapping) else shape if isinstance(shape, list | tuple) else [None]:
+        if isinstance(item, Mapping):
+            for name, inner in item.items():
+                _checked_shape([name])
+                _checked_shape(inner)
+        elif not isinstance(item, str):
+            raise wrong_argument("an attribute", shape if item is None else item, 'a name, or {"name": [names inside]}')
+    return shape
 
 
 def entries(shape: Shape) -> Iterator[tuple[str, Shape | None]]:
-    """The attributes that a shape names, with what is inside of those for which it says so."""
+    """The attributes that a shape names, each with the shape inside of it, if there is one."""
     for item in [shape] if isinstance(shape, str | Mapping) else shape:
         if isinstance(item, Mapping):
             yield from item.items()

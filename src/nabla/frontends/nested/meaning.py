@@ -11,13 +11,13 @@ from nabla.frontends.nested import language, model, operators
 from nabla.frontends.nested.conditions import condition
 from nabla.frontends.nested.language import Nested, Shape, entries
 from nabla.frontends.nested.model import Relation
-from nabla.frontends.nested.schema import Schema, is_prime, joined, level, resolver, same
+from nabla.frontends.nested.schema import Schema, is_prime, join_schemas, level, resolver, same
 
 
 @dataclass(frozen=True)
 class NestedSource:
-    """A table or view that expressions read. `pnf` says that it is a nested relation, with arrays sorted at every level,
-    and not any rows with such a schema."""
+    """A table or view that expressions read. With `pnf` it is a nested relation, with arrays sorted at every level; without,
+    its rows only have such a schema."""
 
     schema: Schema
     pnf: bool = True
@@ -27,7 +27,7 @@ Sources = Mapping[str, NestedSource]
 
 
 def source_of(name: str, sources: Sources) -> tuple[str, NestedSource]:
-    """The table that a name means, in any case, and its own name."""
+    """The table of a name, in upper or lower case, and its own spelling of the name."""
     for known, source in sources.items():
         if known.casefold() == name.casefold():
             return known, source
@@ -40,11 +40,11 @@ def source_of(name: str, sources: Sources) -> tuple[str, NestedSource]:
 
 
 def schema_of(expression: Nested, sources: Sources) -> Schema:
-    """The schema of the result. An error says which operator does not fit its operands, and at which level."""
+    """The schema of the result. An error names the operator that does not fit its operands, and the level."""
     return _SCHEMAS[type(expression)](expression, sources)
 
 
-def _projected(e: language.Project, sources: Sources) -> Schema:
+def _project_schema(e: language.Project, sources: Sources) -> Schema:
     return subschema(e.shape, schema_of(e.input, sources))
 
 
@@ -82,7 +82,7 @@ def _nested(e: language.Nest, sources: Sources) -> Schema:
     return nested(e.shape)
 
 
-def _expanded(e: language.Expand, sources: Sources) -> Schema:
+def _expand_schema(e: language.Expand, sources: Sources) -> Schema:
     schema, target = schema_of(e.input, sources), Schema.of(e.target)
     if not is_prime(schema, target):
         raise NablaError(
@@ -94,13 +94,13 @@ def _expanded(e: language.Expand, sources: Sources) -> Schema:
     return target
 
 
-def _selected(e: language.Select, sources: Sources) -> Schema:
+def _select_schema(e: language.Select, sources: Sources) -> Schema:
     schema = schema_of(e.input, sources)
     condition(e.selection, schema)
     return schema
 
 
-def _of_both(e: language.Union | language.Difference | language.Intersect, sources: Sources) -> Schema:
+def _binary_schema(e: language.Union | language.Difference | language.Intersect, sources: Sources) -> Schema:
     left, right = schema_of(e.left, sources), schema_of(e.right, sources)
     if not same(left, right):
         raise NablaError(
@@ -115,13 +115,13 @@ def _of_both(e: language.Union | language.Difference | language.Intersect, sourc
 _SCHEMAS: dict[type[Nested], Callable[[Any, Sources], Schema]] = {
     language.Table: lambda e, sources: source_of(e.name, sources)[1].schema,
     language.Nest: _nested,
-    language.Select: _selected,
-    language.Project: _projected,
-    language.Expand: _expanded,
-    language.Union: _of_both,
-    language.Difference: _of_both,
-    language.Intersect: _of_both,
-    language.Join: lambda e, sources: joined(schema_of(e.left, sources), schema_of(e.right, sources)),
+    language.Select: _select_schema,
+    language.Project: _project_schema,
+    language.Expand: _expand_schema,
+    language.Union: _binary_schema,
+    language.Difference: _binary_schema,
+    language.Intersect: _binary_schema,
+    language.Join: lambda e, sources: join_schemas(schema_of(e.left, sources), schema_of(e.right, sources)),
 }
 
 

@@ -1,7 +1,7 @@
 """Nested relations in partitioned normal form, in plain Python.
 
-In PNF the atomic attributes are a key at every level: a relation *is* a function from keys to subrelations. So it is
-written as one, `{key: {structured attribute: relation}}`, and two relations are equal exactly where the dicts are.
+In PNF the atomic attributes are a key at every level: a relation is a function from keys to subrelations. It is therefore a
+dict, `{key: {structured attribute: relation}}`, and two relations are equal exactly if the dicts are.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _read(rows: Iterable[Any], schema: Schema, path: tuple[str, ...], above: tup
 
 
 def attributes(row: Any, schema: Schema, path: tuple[str, ...] = (), table: str = "") -> Mapping[str, Any]:
-    """The attributes of a row by name; those of the key must all be there."""
+    """The attributes of a row by name. All attributes of the key must be there."""
     if isinstance(row, Mapping):
         unknown, missing = row.keys() - set(schema.names), set(schema.key) - row.keys()
         if not unknown and not missing:
@@ -75,7 +75,7 @@ def shown(schema: Schema, key: Key) -> str:
 
 
 def frozen(value: Any) -> Any:
-    """An atomic value in its one form: hashable, one NaN, no negative zero."""
+    """An atomic value in a form that can be a key: hashable, one NaN, no negative zero."""
     if isinstance(value, float):
         return canonical(value + 0.0)
     if isinstance(value, Mapping):
@@ -85,10 +85,10 @@ def frozen(value: Any) -> Any:
     return bytes(value) if isinstance(value, bytearray) else value
 
 
-def _thawed(value: Any) -> Any:
+def _thaw(value: Any) -> Any:
     if isinstance(value, Struct):
-        return dict(zip(value.names, map(_thawed, value), strict=True))
-    return [_thawed(part) for part in value] if isinstance(value, tuple) else value
+        return dict(zip(value.names, map(_thaw, value), strict=True))
+    return [_thaw(part) for part in value] if isinstance(value, tuple) else value
 
 
 def ordered(r: Relation) -> list[tuple[Key, Tuple]]:
@@ -99,7 +99,7 @@ def ordered(r: Relation) -> list[tuple[Key, Tuple]]:
 def dicts(r: Relation, schema: Schema) -> list[dict[str, Any]]:
     """The relation as rows: dicts with lists of dicts, in canonical order at every level."""
     return [
-        dict(zip(schema.key, map(_thawed, key), strict=True)) | {n: dicts(t[n], part) for n, part in schema.parts}
+        dict(zip(schema.key, map(_thaw, key), strict=True)) | {n: dicts(t[n], part) for n, part in schema.parts}
         for key, t in ordered(r)
     ]
 
@@ -151,7 +151,7 @@ def outside(r: Relation, keys: Iterable[Key]) -> Relation:
 
 
 def unnest(r: Relation, schema: Schema) -> list[dict[str, Any]]:
-    """The flat form: for each tuple the combinations of what its subrelations hold, NULLs for an empty one."""
+    """The flat form: for each tuple the combinations of the tuples of its subrelations, with NULLs for an empty one."""
     return [dict(zip(schema.flat, row, strict=True)) for row in _flat(r, schema)]
 
 

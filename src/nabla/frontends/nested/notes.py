@@ -22,7 +22,7 @@ _UNARY = ("η", "π̂", "σ̂")
 
 def forms(expression: Nested, sources: Sources) -> tuple[str, ...]:
     """A line for each operator, inside out. Nabla maintains all of them by the implementation form: it deletes the rows
-    with keys in K and inserts their new versions. Where the paper has a simpler form, the line says so."""
+    with keys in K and inserts their new versions. If the paper has a simpler form, the line names it."""
     return tuple(_form(e, sources) for e in expression.walk() if type(e) in _SYMBOLS)
 
 

@@ -26,13 +26,13 @@ def expansion(s: Relation, schema: Schema) -> Relation:
 
 
 def projection(r: Relation, schema: Schema) -> Relation:
-    """π̂_S(r): only the structured attributes of S, and of them what S has; keys stay (definition 2.3)."""
+    """π̂_S(r): the keys and the structured attributes of S, which are projected in turn (definition 2.3)."""
     return {key: {name: projection(u[name], part) for name, part in schema.parts} for key, u in r.items()}
 
 
 def selection(r: Relation, condition: Condition, schema: Schema) -> Relation:
     """σ̂_c(r): tuples whose atoms satisfy c_b, with their subrelations selected, if these pass their tests (2.7)."""
-    holds = _compiled(condition.where, schema) if condition.where else None
+    holds = _compile(condition.where, schema) if condition.where else None
     result: Relation = {}
     for key, u in r.items():
         if holds is None or holds(key):
@@ -46,7 +46,7 @@ def selection(r: Relation, condition: Condition, schema: Schema) -> Relation:
 
 
 @lru_cache(maxsize=4096)
-def _compiled(where: Where, schema: Schema) -> Callable[[Key], bool]:
+def _compile(where: Where, schema: Schema) -> Callable[[Key], bool]:
     layout = {name: Slot(place, parse_type(kind)) for place, (name, kind) in enumerate(schema.atoms)}
     get = compile_expression(where.expr, layout).get
     return lambda key: get(key) is True
@@ -71,10 +71,10 @@ def intersection(r: Relation, s: Relation) -> Relation:
 
 def join(r: Relation, s: Relation) -> Relation:
     """r ⋈ s: keys of both; common structured attributes are joined, the others are carried over (definition 2.12)."""
-    return {k: _joined(u, s[k]) for k, u in r.items() if k in s}
+    return {k: _join_parts(u, s[k]) for k, u in r.items() if k in s}
 
 
-def _joined(u: Tuple, v: Tuple) -> Tuple:
+def _join_parts(u: Tuple, v: Tuple) -> Tuple:
     return u | {name: join(u[name], part) if name in u else part for name, part in v.items()}
 
 

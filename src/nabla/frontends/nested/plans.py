@@ -1,7 +1,7 @@
 """Nested expressions as ordinary algebra over rows with array columns, which the ordinary calculus maintains.
 
-At the top level a relation is a table whose key is α(R): selection is a filter and a projection, and two relations meet
-in a join on α(R), NULLs being equal. Below it, structured columns are computed by the expressions of `expressions`.
+At the top level a relation is a table whose key is α(R): a selection is a filter and a projection, and operators on two
+relations are joins on α(R), with NULLs equal. Below it, the expressions of `expressions` compute structured columns.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from nabla.frontends.nested.conditions import condition
 from nabla.frontends.nested.language import Nested
 from nabla.frontends.nested.meaning import Sources, schema_of, source_of
 from nabla.frontends.nested.schema import Schema
+from nabla.rewrite.passes import DEFINITION, Keys, rewrite
 
 
 @dataclass(frozen=True)
 class Planned:
-    """A relation as a plan: the column of every attribute."""
+    """A relation as a plan, with the column of every attribute."""
 
     node: Node
     schema: Schema
@@ -40,16 +41,15 @@ class Planned:
 
 def to_plan(expression: Nested, sources: Sources) -> Node:
     """The algebra of an expression; its columns are labelled with the attributes, in the order of the schema."""
-    schema_of(expression, sources)  # refuses what does not fit
+    schema_of(expression, sources)  # refuses operands that do not fit
     planned = Planner(sources).plan(expression)
     wanted = tuple(planned.columns[name] for name in planned.schema.names)
-    if planned.node.columns == wanted:
-        return planned.node
-    return Project(planned.node, tuple(Named(column, column.ref) for column in wanted))
+    plan = Project(planned.node, tuple(Named(column, column.ref) for column in wanted))
+    return rewrite(plan, DEFINITION, Keys())
 
 
 class Planner:
-    """Makes one plan. Columns are numbered, so that every one of them has a name of its own."""
+    """Makes one plan. It numbers columns, so that their names are unique."""
 
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
@@ -81,7 +81,7 @@ class Planner:
         if source.pnf:
             return planned
         pieces = {n: planned.columns[n].ref for n in planned.schema.structured}
-        return self._united(planned.node, planned.columns, planned.schema, pieces)
+        return self._unite_rows(planned.node, planned.columns, planned.schema, pieces)
 
     def _nest(self, e: language.Nest) -> Planned:
         name, source = source_of(e.name, self.sources)
@@ -91,10 +91,12 @@ class Planner:
         flat = self.scan(name, Schema(tuple((n, types[n]) for n in names)))
         values = {n: c.ref for n, c in flat.columns.items()}
         pieces = {n: _singleton(part, values) for n, part in schema.parts}
-        return self._united(flat.node, flat.columns, schema, pieces)
+        return self._unite_rows(flat.node, flat.columns, schema, pieces)
 
-    def _united(self, node: Node, columns: Mapping[str, Column], schema: Schema, pieces: Mapping[str, Expr]) -> Planned:
-        """The union of rows: one for each key, with the union of all that they have in their subrelations."""
+    def _unite_rows(
+        self, node: Node, columns: Mapping[str, Column], schema: Schema, pieces: Mapping[str, Expr]
+    ) -> Planned:
+        """The union of rows: one row for each key, with the unions of their subrelations."""
         keys = {name: columns[name] for name in schema.key}
         names = tuple(column.name for column in keys.values())
         if not schema.parts:
@@ -103,7 +105,7 @@ class Planner:
         lists = {n: self._column(n, f"array<{part.array}>") for n, part in schema.parts}
         calls = tuple(Call(lists[n], "collect_list", (pieces[n],)) for n in schema.structured)
         grouped = Planned(Aggregate(node, names, calls), schema, keys | lists)
-        parts = {n: nested.merged(nested.flatten(value), schema[n]) for n, value in grouped.parts.items()}
+        parts = {n: nested.merge(nested.flatten(value), schema[n]) for n, value in grouped.parts.items()}
         return self._with_parts(grouped, schema, parts)
 
     # One operand
@@ -114,65 +116,67 @@ class Planner:
         own = [c.where.over({name: r.columns[name].ref for name in r.schema.key})] if c.where is not None else []
         tests = [test for test in (*own, nested.existence(r.parts, c, r.schema)) if test != TRUE]
         kept = Filter(r.node, tuple(tests)) if tests else r.node
-        parts = nested.selected(r.parts, c, r.schema)
+        parts = nested.select_parts(r.parts, c, r.schema)
         if parts == r.parts:
             return Planned(kept, r.schema, r.columns)
         return self._with_parts(Planned(kept, r.schema, r.columns), r.schema, parts)
 
     def _project(self, e: language.Project) -> Planned:
         r, schema = self.plan(e.input), schema_of(e, self.sources)
-        return self._with_parts(r, schema, nested.projected(r.parts, r.schema, schema))
+        return self._with_parts(r, schema, nested.project_parts(r.parts, r.schema, schema))
 
     def _expand(self, e: language.Expand) -> Planned:
         r, schema = self.plan(e.input), schema_of(e, self.sources)
         return self.expanded(r, schema)
 
     def expanded(self, s: Planned, schema: Schema) -> Planned:
-        return self._with_parts(s, schema, nested.expanded(s.parts, s.schema, schema))
+        return self._with_parts(s, schema, nested.expand_parts(s.parts, s.schema, schema))
 
     # Two operands
 
     def _intersect(self, e: language.Intersect) -> Planned:
         r, s = self.plan(e.left), self.plan(e.right)
-        met = self._met(r, s, "inner")
-        return self._with_parts(met, r.schema, nested.intersected(r.parts, s.parts, r.schema))
+        met = self._join_on_key(r, s, "inner")
+        return self._with_parts(met, r.schema, nested.intersect_parts(r.parts, s.parts, r.schema))
 
     def _join(self, e: language.Join) -> Planned:
         r, s = self.plan(e.left), self.plan(e.right)
-        met = self._met(r, s, "inner")
-        return self._with_parts(met, schema_of(e, self.sources), nested.carried(r.parts, s.parts, r.schema, s.schema))
+        met = self._join_on_key(r, s, "inner")
+        return self._with_parts(
+            met, schema_of(e, self.sources), nested.join_parts(r.parts, s.parts, r.schema, s.schema)
+        )
 
     def union(self, r: Planned, s: Planned) -> Planned:
         if s.schema != r.schema:  # the same attributes in another order
-            s = self._with_parts(s, r.schema, nested.projected(s.parts, s.schema, r.schema))
-        left, here = self._marked(r)
-        right, there = self._marked(s)
+            s = self._with_parts(s, r.schema, nested.project_parts(s.parts, s.schema, r.schema))
+        left, here = self._mark(r)
+        right, there = self._mark(s)
         met = Join(left.node, right.node, _on(r, s), "full")
-        parts = nested.united(r.parts, s.parts, r.schema)
+        parts = nested.unite_parts(r.parts, s.parts, r.schema)
         either = {n: _either(here, there, r.columns[n], s.columns[n]) for n in r.schema.key}
         merged = {n: _either(here, there, r.columns[n], s.columns[n], parts[n]) for n in r.schema.structured}
-        return self._made(met, r.schema, either | merged)
+        return self._compute(met, r.schema, either | merged)
 
     def difference(self, r: Planned, s: Planned) -> Planned:
         if not r.schema.parts:
-            return self._met(r, s, "anti")
-        right, there = self._marked(s)
+            return self._join_on_key(r, s, "anti")
+        right, there = self._mark(s)
         met = Planned(Join(r.node, right.node, _on(r, s), "left"), r.schema, r.columns)
         parts = {
             name: when(is_null(there), r.parts[name], value)
-            for name, value in nested.reduced(r.parts, s.parts, r.schema).items()
+            for name, value in nested.subtract_parts(r.parts, s.parts, r.schema).items()
         }
         matched = self._column("matched", "boolean")
         reduced = self._with_parts(met, r.schema, parts, Named(matched, is_not_null(there)))
         left = any_of((negate(matched.ref), nested.nonempty(reduced.parts)))
         kept = Planned(Filter(reduced.node, (left,)), r.schema, reduced.columns)
-        return self._made(kept.node, r.schema, {n: c.ref for n, c in kept.columns.items()})
+        return self._compute(kept.node, r.schema, {n: c.ref for n, c in kept.columns.items()})
 
-    def _met(self, r: Planned, s: Planned, kind: JoinKind) -> Planned:
+    def _join_on_key(self, r: Planned, s: Planned, kind: JoinKind) -> Planned:
         return Planned(Join(r.node, s.node, _on(r, s), kind), r.schema, r.columns)
 
-    def _marked(self, r: Planned) -> tuple[Planned, Expr]:
-        """The relation with a column that is true, by which a row of it is known where an outer join may pad."""
+    def _mark(self, r: Planned) -> tuple[Planned, Expr]:
+        """The relation with a column that is true, which tells its rows from rows that an outer join padded."""
         mark = self._column("present", "boolean")
         columns = [Named(c, c.ref) for c in r.columns.values()]
         node = Project(r.node, (*columns, Named(mark, TRUE)))
@@ -185,9 +189,9 @@ class Planner:
 
     def _with_parts(self, r: Planned, schema: Schema, parts: Mapping[str, Expr], *more: Named) -> Planned:
         """The keys as they are, and new structured attributes."""
-        return self._made(r.node, schema, {n: r.columns[n].ref for n in schema.key} | dict(parts), more)
+        return self._compute(r.node, schema, {n: r.columns[n].ref for n in schema.key} | dict(parts), more)
 
-    def _made(self, node: Node, schema: Schema, values: Mapping[str, Expr], more: Iterable[Named] = ()) -> Planned:
+    def _compute(self, node: Node, schema: Schema, values: Mapping[str, Expr], more: Iterable[Named] = ()) -> Planned:
         outputs, columns = [], {}
         known = {c.name: c for c in node.columns}
         for name, kind in schema.types.items():
@@ -202,13 +206,13 @@ def _on(r: Planned, s: Planned) -> tuple[Expr, ...]:
 
 
 def _either(here: Expr, there: Expr, ours: Column, theirs: Column, both: Expr | None = None) -> Expr:
-    """A value of a full join: that of the side that is present, or the combination of both."""
+    """A value of a full join: the value of the side that is present, or the combination of both."""
     together = [(is_not_null(there), both)] if both is not None else []
     return case([(is_null(here), theirs.ref), *together], ours.ref)
 
 
 def _singleton(schema: Schema, values: Mapping[str, Expr]) -> Expr:
-    """A relation of the one tuple that a flat row has for a subrelation, or of none where the row has only NULLs there."""
+    """The subrelation of a flat row: its one tuple, or no tuple if the row has only NULLs there."""
     present = any_of(is_not_null(values[name]) for _, name, _ in schema.all_atoms)
     parts = {name: _singleton(part, values) for name, part in schema.parts}
     made = nested.struct({name: values[name] for name in schema.key} | parts)

@@ -30,25 +30,25 @@ class Schema:
 
     def __post_init__(self) -> None:
         if not self.atoms:
-            raise _refused(f"{self.text} has no atomic attribute", "Every level needs one: together they are its key.")
+            raise _refusal(f"{self.text} has no atomic attribute", "Every level needs one: together they are its key.")
         names = [name.casefold() for name in self.names]
         if twice := next((name for name in names if names.count(name) > 1), None):
-            raise _refused(f'two attributes of one level are called "{twice}"', "Rename one of them.")
+            raise _refusal(f'two attributes of one level are called "{twice}"', "Rename one of them.")
         for name, kind in self.atoms:
             if _NO_KEY.search(kind):
-                raise _refused(
+                raise _refusal(
                     f'"{name}" has type {kind}, and values of that type cannot be part of a key', "Leave it out."
                 )
         for _, part in self.parts:
             if odd := next((name for name in part.names if not _PLAIN.fullmatch(name)), None):
-                raise _refused(
+                raise _refusal(
                     f'an attribute of a subrelation is called "{odd}"', "Use letters, digits and underscores."
                 )
 
     @classmethod
     def of(cls, schema: Any) -> Schema:
         """From Spark DDL ("Name STRING, Tels ARRAY<STRUCT<Tel STRING>>") or a pyspark StructType."""
-        return cls._of_fields(_parsed(schema) if isinstance(schema, str) else _fields(schema))
+        return cls._of_fields(_parse(schema) if isinstance(schema, str) else _fields(schema))
 
     @classmethod
     def _of_fields(cls, fields: list[tuple[str, Any]]) -> Schema:
@@ -84,7 +84,7 @@ class Schema:
 
     @property
     def text(self) -> str:
-        """As the paper writes it: {Name, Tels*: {Tel}}."""
+        """The schema as the paper writes it: {Name, Tels*: {Tel}}."""
         return f"{{{', '.join([*self.key, *(f'{name}*: {part.text}' for name, part in self.parts)])}}}"
 
     @property
@@ -110,11 +110,11 @@ class Schema:
 
     @cached_property
     def flat(self) -> tuple[str, ...]:
-        """Names for the columns of the total unnest: an attribute's own, with its path where another has it too."""
+        """Names for the columns of the total unnest: the attribute's name, with its path if another attribute has the name."""
         own = [name.casefold() for _, name, _ in self.all_atoms]
         flat = tuple(n if own.count(n.casefold()) == 1 else "_".join((*path, n)) for path, n, _ in self.all_atoms)
         if len({name.casefold() for name in flat}) < len(flat):
-            raise _refused("two columns of the flat form would have one name", "Rename attributes.")
+            raise _refusal("two columns of the flat form would have one name", "Rename attributes.")
         return flat
 
 
@@ -125,7 +125,7 @@ def is_prime(s: Schema, r: Schema) -> bool:
 
 
 def same_key(s: Schema, r: Schema) -> bool:
-    """Whether α(S) = α(R), types included; the order means nothing."""
+    """Whether α(S) = α(R), with the same types, in any order."""
     return {(n, t.lower()) for n, t in s.atoms} == {(n, t.lower()) for n, t in r.atoms}
 
 
@@ -133,21 +133,21 @@ def same(s: Schema, r: Schema) -> bool:
     return is_prime(s, r) and is_prime(r, s)
 
 
-def joined(r: Schema, s: Schema, path: tuple[str, ...] = ()) -> Schema:
-    """The joined schema T of two joinable schemas: both are prime subschemas of it, and it has nothing else."""
-    if not same_key(r, s) or clashing(r, s):
+def join_schemas(r: Schema, s: Schema, path: tuple[str, ...] = ()) -> Schema:
+    """The joined schema T of two joinable schemas: the least schema of which both are prime subschemas."""
+    if not same_key(r, s) or clashes(r, s):
         raise NablaError(
             "NABLA_NOT_JOINABLE",
-            f"{r.typed} and {s.typed} cannot be joined",
+            f"{r.typed} and {s.typed} cannot be join_schemas",
             place=level(path),
-            remedy="Relations are joined on all their atomic attributes: these must be the same, types included.",
+            remedy="Relations are join_schemas on all their atomic attributes: these must be the same, types included.",
         )
     ours, theirs = dict(r.parts), dict(s.parts)
-    common = {n: joined(part, theirs[n], (*path, n)) if n in theirs else part for n, part in ours.items()}
+    common = {n: join_schemas(part, theirs[n], (*path, n)) if n in theirs else part for n, part in ours.items()}
     return Schema(r.atoms, tuple((common | {n: part for n, part in theirs.items() if n not in ours}).items()))
 
 
-def clashing(r: Schema, s: Schema) -> bool:
+def clashes(r: Schema, s: Schema) -> bool:
     """Whether a name is atomic in one and structured in the other."""
     return not set(r.key).isdisjoint(s.structured) or not set(s.key).isdisjoint(r.structured)
 
@@ -159,14 +159,14 @@ def atoms_only(struct: Any) -> Schema:
 
 
 def check_order(struct: Any, path: tuple[str, ...] = ()) -> None:
-    """Refuses a subrelation whose atomic attributes do not come first: arrays are sorted as Spark orders structs."""
+    """Refuse a subrelation whose atomic attributes do not come first, because arrays are sorted as Spark orders structs."""
     for field in struct.fields:
         inner = _fields_of(field.dataType)
         if inner is None:
             continue
         structured = [_fields_of(f.dataType) is not None for f in inner.fields]
         if structured != sorted(structured):
-            raise _refused(
+            raise _refusal(
                 f'an atomic attribute of "{field.name}" stands after a structured one ({level((*path, field.name))})',
                 "Inside of a subrelation, put the atomic attributes first.",
             )
@@ -177,21 +177,21 @@ def level(path: tuple[str, ...]) -> str:
     return f"level {len(path) + 1}, {'.'.join(path)}" if path else "level 1"
 
 
-def _parsed(ddl: str) -> list[tuple[str, Any]]:
+def _parse(ddl: str) -> list[tuple[str, Any]]:
     try:
         tree = exp.DataType.build(f"STRUCT<{ddl}>", dialect="spark")
         return _struct(tree)
-    except (SqlglotError, ValueError, AttributeError) as error:
-        raise _refused(
+    except (SqlglotError, ValueError, AttributeError, KeyError) as error:
+        raise _refusal(
             f"cannot read the schema {ddl!r}", 'Write it as "Name STRING, Tels ARRAY<STRUCT<Tel STRING>>".'
         ) from error
 
 
 def _struct(tree: exp.DataType) -> list[tuple[str, Any]]:
-    return [(field.name, _parsed_type(field.args["kind"])) for field in tree.expressions]
+    return [(field.name, _parse_type(field.args["kind"])) for field in tree.expressions]
 
 
-def _parsed_type(kind: exp.DataType) -> Any:
+def _parse_type(kind: exp.DataType) -> Any:
     if kind.is_type("array", "map", "struct") and not kind.expressions:
         raise ValueError(f"{kind.sql('spark')} has nothing inside")
     if kind.is_type("array") and kind.expressions[0].is_type("struct"):
@@ -214,7 +214,7 @@ def _fields_of(kind: Any) -> Any | None:
     return element if element is not None and element.typeName() == "struct" else None
 
 
-def _refused(what: str, remedy: str) -> NablaError:
+def _refusal(what: str, remedy: str) -> NablaError:
     return NablaError("NABLA_NESTED_SCHEMA", what, place="schema of a nested relation", remedy=remedy)
 
 
@@ -222,11 +222,11 @@ Match = Callable[[str], str]
 
 
 def resolver(schema: Schema, names: tuple[str, ...], what: str, path: tuple[str, ...]) -> Match:
-    """Finds an attribute by the name that a user wrote, in any case; an error says what there is."""
+    """A function that finds an attribute by the name that a user wrote, in upper or lower case; its error lists the names."""
     known = {name.casefold(): name for name in names}
 
     def find(name: str) -> str:
-        if name.casefold() not in known:
+        if not isinstance(name, str) or name.casefold() not in known:
             raise NablaError(
                 "NABLA_NESTED_ATTRIBUTE",
                 f'there is no {what} "{name}" in {schema.text}',

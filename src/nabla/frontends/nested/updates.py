@@ -23,7 +23,7 @@ TABLE, CHANGE = inner_table("table"), inner_table("change")
 
 
 def change(r: Relation, d: Relation, sign: Sign) -> tuple[Relation, Relation]:
-    """(deleted, inserted): what is no longer so of the rows with keys in K, and what is new."""
+    """(deleted, inserted): the old rows with keys in K that change, and their new versions."""
     old = inside(r, d)
     new = UPDATES[sign](old, d)
     return (
@@ -45,7 +45,7 @@ def updated_plan(schema: Schema, update: Schema, sign: Sign) -> Node:
 
 
 def unnest_sql(table: str, schema: Schema) -> str:
-    """The total unnest of a table as a query: the combinations of what its subrelations hold, NULLs for empty ones."""
+    """The total unnest of a table as a query: the combinations of the tuples of its subrelations, NULLs for empty ones."""
     columns: list[str] = []
     views: list[str] = []
     flat = iter(schema.flat)

@@ -2,8 +2,7 @@
 `.rules` files beside them.
 
 The files run as Spark's own runner runs them, with `pyspark.pipelines` writing its definitions into a registry of ours,
-so no Spark Connect server takes part. Queries are not evaluated here: a function is kept, and called when its view is
-built.
+so no Spark Connect server is needed. Queries are not evaluated here: a function is kept, and called when its view is built.
 """
 
 from __future__ import annotations
@@ -42,10 +41,10 @@ Query = Callable[[], DataFrame]
 
 @dataclass(frozen=True)
 class Element:
-    """A dataset of a project: a view to keep, a temporary one that other queries read, or rules.
+    """A dataset of a project: a view to store, a temporary view that other queries read, or rules.
 
-    `query` is the text of SQL or rules or a function returning a DataFrame, `schema` what the project declares the result
-    to look like, `settings` the Spark settings that apply to this query alone, and `predicates` what rules define.
+    `query` is the text of SQL or rules, or a function that returns a DataFrame; `schema` is the declared schema of the result,
+    `settings` are Spark settings for this query alone, and `predicates` are those that rules define.
     """
 
     name: str
@@ -89,7 +88,7 @@ class Project:
 
 
 def load_project(folder: Path | str, spark: SparkSession | None = None) -> Project:
-    """Read the project in a folder. `spark` is what its Python files see as the global `spark`."""
+    """Read the project in a folder. Its Python files see `spark` as the global `spark`."""
     file = find_spec(Path(folder))
     if file is None:
         raise NablaError(
@@ -152,7 +151,7 @@ def _line_in(path: Path, trace: TracebackType | None) -> int | None:
 
 
 class _Registry(GraphElementRegistry):
-    """Collects what `pyspark.pipelines` decorators and SQL files define."""
+    """Collects the datasets that `pyspark.pipelines` decorators and SQL files define."""
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
@@ -207,7 +206,7 @@ class _Registry(GraphElementRegistry):
                     self._add(statement.name, self._sql_element(statement, file_path, dict(settings)))
 
     def register_rules(self, text: str, file: Path) -> None:
-        """A file of rules is a program, called like the file. Each of its predicates is a view."""
+        """Register a file of rules as a program with the name of the file. Each of its predicates is a view."""
         try:
             heads = [rule.head for rule in parse_rules(text)]
         except NablaError as error:
@@ -223,7 +222,7 @@ class _Registry(GraphElementRegistry):
     def _sql_element(self, create: Create, file: Path, settings: dict[str, str]) -> Element:
         query = without_qualifier(create.query, self.spec.qualifiers)
         columns = create.columns
-        if columns and create.kind == "temporary_view":  # there a list of names; a materialized view declares types
+        if columns and create.kind == "temporary_view":  # a temporary view lists names there, a materialized view types
             names = ", ".join(column_names(columns))
             query, columns = f"SELECT * FROM (\n{query}\n) AS renamed ({names})", ""
         name = ".".join(create.name)

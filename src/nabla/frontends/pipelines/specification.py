@@ -1,7 +1,7 @@
 """`spark-pipeline.yml`: the one file that makes a folder an Apache Spark Declarative Pipelines project.
 
-The file means here what it means to Spark: the same keys, the same globs, unknown keys refused. What only Nabla needs
-to know stands in `configuration` under names that start with `nabla.`.
+The file means the same as for Spark: the same keys, the same globs, and unknown keys are refused. Options of Nabla are in
+`configuration` under names that start with `nabla.`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 
 @dataclass(frozen=True)
 class TableSource:
-    """A table that the project brings along: files to load once, or a Delta table to register."""
+    """A table that comes with the project: files to load once, or a Delta table to register."""
 
     name: str
     path: Path
@@ -37,7 +37,7 @@ class TableSource:
 
 @dataclass(frozen=True)
 class Spec:
-    """A pipeline's specification, with Nabla's options taken apart."""
+    """A pipeline's specification, with Nabla's options as properties."""
 
     file: Path
     name: str

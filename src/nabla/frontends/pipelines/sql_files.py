@@ -1,4 +1,4 @@
-"""The SQL files of a pipelines project: many statements a file, split and read by token, never by text search."""
+"""The SQL files of a pipelines project. A file has many statements, which are split by tokens, never by text search."""
 
 from __future__ import annotations
 
@@ -61,15 +61,15 @@ def read_statements(text: str, file: str) -> Iterator[Create | Set | Use]:
             "NABLA_SQL_SYNTAX", f"the file is not SQL: {error}", place=file, remedy="Close the open quote or comment."
         ) from error
     for statement in _split(tokens):
-        yield _Reader(statement, text, file).statement()
+        yield _StatementReader(statement, text, file).statement()
 
 
 def without_qualifier(query: str, qualifiers: Sequence[tuple[str, ...]]) -> str:
-    """The query with `db.orders` as `orders`, where `db` is one of the names that the project's own datasets go by."""
+    """The query with `db.orders` as `orders`, if `db` is one of the qualifiers of the project's own datasets."""
     try:
         tree = sqlglot.parse_one(query, dialect="spark")
     except SqlglotError:
-        return query  # not ours to judge: Spark will say what is wrong with it
+        return query  # Spark will report the error of the query
     known = {tuple(part.lower() for part in qualifier) for qualifier in qualifiers}
     cuts = []
     for table in tree.find_all(exp.Table):
@@ -102,8 +102,8 @@ def _split(tokens: Sequence[Token]) -> Iterator[list[Token]]:
         yield statement
 
 
-class _Reader:
-    """Reads one statement from left to right."""
+class _StatementReader:
+    """Reads the tokens of one statement from left to right."""
 
     def __init__(self, tokens: list[Token], text: str, file: str) -> None:
         self.tokens = tokens
@@ -142,7 +142,7 @@ class _Reader:
         )
 
     def clauses(self, name: tuple[str, ...]) -> str | None:
-        """Everything between the name and AS: of no matter to a view but for its comment."""
+        """Read the clauses between the name and AS. Only the comment matters to a view."""
         comment = None
         while self.at < len(self.tokens):
             if self.skip("AS"):

@@ -10,7 +10,7 @@ from nabla.algebra.expressions import Column
 from nabla.frontends.spark_sql.expressions import Translator, Unsupported
 from nabla.frontends.spark_sql.tree import Expression
 
-# One name for a function, whatever alias the query used.
+# The name for a function with several aliases.
 _CANONICAL = {
     "mean": "avg",
     "std": "stddev_samp",
@@ -55,7 +55,7 @@ def call(p: Translator, e: Expression, column: Column) -> Call:
 
 
 def _template(p: Translator, function: Expression, name: str, distinct: bool) -> str:
-    """How the call is written where `name(arguments)` does not say it all."""
+    """The template of a call that plain `name(arguments)` does not express; empty for other calls."""
     word, fields = "DISTINCT " if distinct else "", function.fields
     if function.kind == "ListAgg" and fields.get("orderExpressions"):
         order = ", ".join(f"{{{i}}} {p.order(o).direction}" for i, o in enumerate(fields["orderExpressions"], start=2))

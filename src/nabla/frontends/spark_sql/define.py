@@ -1,7 +1,7 @@
 """Views from Spark SQL text and PySpark DataFrames.
 
-Spark parses and resolves; its own rules turn subqueries into joins; one walk over the result gives the algebra. What the
-algebra cannot say is kept as the SQL it came as (`Opaque`), with the reason.
+Spark parses and resolves a query, its own rules turn subqueries into joins, and one walk over the result gives the algebra. A
+query that the algebra cannot express is kept as its SQL (`Opaque`), with the reason.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from nabla.frontends.spark_sql.failures import quiet, translated, unknown_table
 from nabla.frontends.spark_sql.jvm import Query, ReadRelation
 from nabla.frontends.spark_sql.operators import OPERATORS
 from nabla.frontends.spark_sql.python_udfs import PythonFunction
-from nabla.frontends.spark_sql.scope import Names
+from nabla.frontends.spark_sql.scope import ColumnNames
 from nabla.frontends.spark_sql.walker import SETTINGS, Walker
 from nabla.rewrite.narrow_groups import NO_KEYS, IsKey
 from nabla.rewrite.passes import DEFINITION, Keys, rewrite
@@ -33,7 +33,7 @@ from nabla.rewrite.passes import DEFINITION, Keys, rewrite
 
 @dataclass(frozen=True)
 class Note:
-    """Something to tell the user that is not an error."""
+    """A message for the user that is not an error."""
 
     code: str
     message: str
@@ -45,7 +45,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Definition:
-    """The definition of a view. The columns of `plan` stand in the order of `outputs`, which are the names that users see."""
+    """The definition of a view. The columns of `plan` are in the order of `outputs`, which are the names that users see."""
 
     plan: Node
     outputs: tuple[str, ...]
@@ -57,10 +57,10 @@ class Definition:
 def define(
     session: SparkSession, query: str | DataFrame, tables: Collection[str], view: str, is_key: IsKey = NO_KEYS
 ) -> Definition:
-    """Reads a query over the lake's tables, each of which is a temporary view of the session under its own name."""
+    """Read a query over the lake's tables, which are temporary views of the session under their own names."""
     _refuse_connect(session, query)
     sql = query.strip().rstrip(";").rstrip() if isinstance(query, str) else None
-    resolved = Query(session, _analyzed(session, query if sql is None else sql, tables), tables)
+    resolved = Query(session, _analyze(session, query if sql is None else sql, tables), tables)
     if resolved.plan.isStreaming():
         raise NablaError(
             "NABLA_STREAMING", f"the query of view {view} reads a stream", remedy="Read a table of the lake."
@@ -71,7 +71,7 @@ def define(
     functions: dict[int, PythonFunction] = {}
     try:
         functions = resolved.python_functions()
-        plan = _rewrite_definition(_walked(resolved, functions, notes), is_key, notes)
+        plan = _rewrite_definition(_walk(resolved, functions, notes), is_key, notes)
     except Unsupported as refusal:
         plan = _opaque(refusal, sql, read, resolved.columns, view)
     outputs = tuple(c.name for c in resolved.columns)
@@ -87,7 +87,7 @@ def _refuse_connect(session: Any, query: Any) -> None:
         )
 
 
-def _analyzed(session: SparkSession, query: str | DataFrame, tables: Collection[str]) -> Any:
+def _analyze(session: SparkSession, query: str | DataFrame, tables: Collection[str]) -> Any:
     if isinstance(query, DataFrame):
         return query._jdf.queryExecution().analyzed()
     try:
@@ -100,7 +100,7 @@ def _analyzed(session: SparkSession, query: str | DataFrame, tables: Collection[
 
 
 def _refuse_statements(parser: Any, sql: str) -> None:
-    """`session.sql` would carry out an INSERT at once, so look before."""
+    """Refuse statements before `session.sql` gets the text, which would execute an INSERT at once."""
     try:
         parser.parseQuery(sql)
     except PySparkException as error:
@@ -140,15 +140,15 @@ def _tables_read(sources: list[ReadRelation], tables: Collection[str]) -> tuple[
     return tuple(sorted(set(read)))
 
 
-def _walked(query: Query, functions: Mapping[int, PythonFunction], notes: list[Note]) -> Node:
+def _walk(query: Query, functions: Mapping[int, PythonFunction], notes: list[Note]) -> Node:
     udfs = {number: function.name for number, function in functions.items()}
-    root = _normalized(query)
+    root = _normalize(query)
     settings = {key: str(query.session.conf.get(key)) for key in SETTINGS}
     walker = Walker(OPERATORS, {t.lower(): t for t in query.tables}, udfs, settings)
     try:
         result = walker.walk(root)
         held = [result.columns[c.id] for c in root.output if c.id is not None]
-        plan = _finished(walker.names, result.node, held, query.columns)
+        plan = _select_outputs(walker.names, result.node, held, query.columns)
     except MalformedPlan as error:
         raise Unsupported(f"a shape that the algebra refuses ({error})") from error
     if udfs:
@@ -165,7 +165,7 @@ def _rewrite_definition(plan: Node, is_key: IsKey, notes: list[Note]) -> Node:
     return plan
 
 
-def _normalized(query: Query) -> tree.Operator:
+def _normalize(query: Query) -> tree.Operator:
     rules = query.rules  # a rule that this Spark does not have is no fault of the query
     try:
         return query.normalized(rules)
@@ -179,8 +179,8 @@ def _order(root: tree.Operator) -> tree.Operator | None:
     return root if root.kind == "Sort" and root.fields["global"] else None
 
 
-def _finished(names: Names, node: Node, held: list[Column], columns: list[tree.Expression]) -> Node:
-    """Exactly the columns that are `held` for the view's, in its order, under labels that are its names."""
+def _select_outputs(names: ColumnNames, node: Node, held: list[Column], columns: list[tree.Expression]) -> Node:
+    """A node with exactly the columns of the view, in its order. `held` are the columns that hold their values."""
     if [c.name for c in held] == [c.name for c in node.columns] and all(
         h.label == c.name for h, c in zip(held, columns, strict=True)
     ):
@@ -207,6 +207,6 @@ def _opaque(
             place=refusal.place,
             remedy="Give the view as SQL text: it is then recomputed at every refresh.",
         ) from refusal
-    names = Names()
+    names = ColumnNames()
     output: tuple[Column, ...] = tuple(names.of(c) for c in columns)
     return Opaque(sql, read, output, "NABLA_UNSUPPORTED_OPERATOR", refusal.what, refusal.place)

@@ -1,8 +1,8 @@
 """Catalyst expressions as trees over unique column names.
 
-A function that the tree knows becomes an `Apply` if Spark writes it as the tree would: then nothing but its class and its
-arguments matters. Every other function keeps the text that Spark has for it, proved to parse back to the same expression.
-What has no SQL at all is refused.
+A function that the tree knows becomes an `Apply` if Spark's text for it is that of the tree: then only its class and its
+arguments matter. Every other function keeps Spark's text, after a proof that it parses back to the same expression. An
+expression without SQL is refused.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 
-from nabla.algebra.build import all_of, arithmetic, cast, compare, is_not_null, negate, number
+from nabla.algebra.build import all_of, arithmetic, compare, is_not_null, negate, number
 from nabla.algebra.calls import Order
 from nabla.algebra.expressions import (
     Clock,
@@ -26,11 +26,11 @@ from nabla.algebra.expressions import (
     string_literal,
 )
 from nabla.algebra.functions import FUNCTIONS
-from nabla.algebra.normalize import interval_part, make
+from nabla.algebra.normalize import cast, interval_part, make
 from nabla.frontends.spark_sql.literals import literal
 from nabla.frontends.spark_sql.tree import Expression
 
-# Catalyst takes these for deterministic, mostly because they are constant during one query; a view outlives the query.
+# Catalyst takes these as deterministic, mostly because they are constant during one query. A view outlives the query.
 _CHANGEABLE = frozenset(
     [
         "CurrentTime",
@@ -58,7 +58,7 @@ _OF_THE_CLOCK = {
 
 
 class Unsupported(Exception):
-    """The algebra or Spark SQL has no place for this. Says what it is and, where that is known, where it stands."""
+    """The algebra or Spark SQL cannot express a part of the query. The message names it, with its place if that is known."""
 
     def __init__(self, what: str, place: str = "") -> None:
         super().__init__(what)
@@ -68,9 +68,9 @@ class Unsupported(Exception):
 
 @dataclass(frozen=True)
 class Translator:
-    """Translates the expressions of one operator. It knows, by the numbers that Catalyst gave them, the attributes that the
-    operator sees, the names of Python functions, the scalar subqueries that have become columns, and the values of aggregate
-    functions; `variables` numbers those of lambdas as they come up."""
+    """Translates the expressions of one operator. By Catalyst's numbers it knows the attributes that the operator sees, the
+    names of Python functions, the scalar subqueries that have become columns, and the values of aggregate functions.
+    `variables` numbers the variables of lambdas in the order in which they occur."""
 
     columns: Mapping[int, Column]
     udfs: Mapping[int, str]
@@ -89,14 +89,14 @@ class Translator:
         return tuple(self.expr(child) for child in e.children)
 
     def foreign(self, e: Expression, template: str | None) -> Foreign:
-        """The text that Spark has for it, over its children."""
+        """Spark's text of the expression, over its children."""
         if template is None:
             raise Unsupported(f"{e.function or e.kind}, which Spark cannot print as SQL that means the same")
         closed = template if _is_closed(template) else f"({template})"
         return Foreign(closed, self.parts(e), e.type, e.nullable, e.deterministic and e.kind not in _CHANGEABLE)
 
     def call(self, e: Expression, name: str, *more: str) -> Foreign:
-        """A function by its name, with more arguments, as text, after its children."""
+        """The call of a function by its name, with its children and then `more` as arguments."""
         return self.foreign(e, f"{name}({', '.join([*(hole(i) for i, _ in enumerate(e.children)), *more])})")
 
     def conjuncts(self, e: Expression) -> tuple[Expr, ...]:
@@ -112,7 +112,7 @@ class Translator:
         )
 
 
-# Texts that Spark has for a function beside the one that the tree writes.
+# Other texts of Spark for a function than the one that the tree writes.
 _OTHER_TEXTS = {
     "StringTrim": "trim(both from {0})",
     "StringTrimLeft": "trim(leading from {0})",
@@ -131,11 +131,11 @@ def _is_written_as(e: Expression) -> bool:
     function, holes = FUNCTIONS[e.kind], [hole(i) for i, _ in enumerate(e.children)]
     texts = {function.write(holes, e.type), _OTHER_TEXTS.get(e.kind, "").format(*holes)}
     texts |= {f"{name}({', '.join(holes)})" for name in (function.name, *function.aliases)}
-    return _plain(_numbered(e.sql)) in {_plain(text) for text in texts}
+    return _plain(_number_holes(e.sql)) in {_plain(text) for text in texts}
 
 
-def _numbered(template: str) -> str:
-    """The template with its holes numbered by their places; Spark gives equal arguments one number, that of the first."""
+def _number_holes(template: str) -> str:
+    """The template with its holes numbered by position. Spark gives equal arguments the number of the first of them."""
     places = count()
 
     def place(match: re.Match[str]) -> str:
@@ -146,13 +146,13 @@ def _numbered(template: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """A text without the parentheses around it, white space and case."""
+    """The text in lower case, without white space and without parentheses around it."""
     text = re.sub(r"\s+", "", text).lower()
     return text[1:-1] if text.startswith("(") and text.endswith(")") else text
 
 
 def _is_closed(template: str) -> bool:
-    """Whether the text can stand anywhere without parentheses of its own: `f(…)`, `(…)`, `CASE … END`, `x[…]`."""
+    """Whether the text needs no parentheses inside of another expression: `f(…)`, `(…)`, `CASE … END`, `x[…]`."""
     plain = re.sub(r"'(?:[^'\\]|\\.)*'", "", re.sub(r"`\{\d+\}`", "h", template))
     if re.fullmatch(r"\w*", plain) or (plain.startswith("CASE ") and plain.endswith(" END")):
         return True
@@ -209,7 +209,7 @@ def _lambda(t: Translator, e: Expression) -> Expr:
 
 
 def _lambda_variable(t: Translator, e: Expression) -> Expr:
-    # Numbered, so that an inner lambda's variable cannot hide an outer one of the same name.
+    # Variables are numbered, so that that of an inner lambda cannot hide an outer one of the same name.
     assert e.id is not None
     name = re.sub(r"\W", "_", e.name) + f"_{t.variables.setdefault(e.id, len(t.variables) + 1)}"
     return Variable(name, e.type, e.nullable)
@@ -231,15 +231,15 @@ def _like(t: Translator, e: Expression) -> Expr:
 
 
 def _cast(t: Translator, e: Expression) -> Expr:
-    """Spark has no text for a cast to an array, a map or a struct, and leaves it out."""
+    """A cast. Spark's text leaves out casts to an array, a map or a struct."""
     if e.sql is None and not e.type.lower().startswith(("array", "map", "struct")):
         return t.foreign(e, None)
     function = "TryCast" if e.fields["evalMode"] == "TRY" else "Cast"
     return make(function, t.parts(e), e.type, e.nullable)
 
 
-def _with_default(default: str) -> Callable[[Translator, Expression], Expr]:
-    """A function whose last argument has a default that Catalyst always has and people leave out."""
+def _translate_default(default: str) -> Callable[[Translator, Expression], Expr]:
+    """A function whose last argument has a default: Catalyst always has the argument, the tree leaves the default out."""
 
     def translate(t: Translator, e: Expression) -> Expr:
         if not _is_written_as(e):
@@ -252,13 +252,13 @@ def _with_default(default: str) -> Callable[[Translator, Expression], Expr]:
 
 
 def _part_of_interval(t: Translator, e: Expression) -> Expr:
-    """The whole years, days … of an interval: EXTRACT and arithmetic with intervals become this."""
+    """The whole years, days … of an interval. Catalyst makes this of EXTRACT and of arithmetic with intervals."""
     interval, part = t.expr(e.children[0]), _PARTS_OF_TIME[e.kind]
     return interval_part(interval, part) or Foreign(f"date_part('{part}', {hole(0)})", (interval,), e.type, e.nullable)
 
 
 def _at_least_known(t: Translator, e: Expression) -> Expr:
-    """The filter of `dropna`: at least n values are known. Of floating point numbers, NaN counts as unknown."""
+    """The filter of `dropna`: at least n values are known. NaN counts as unknown."""
     total: Expr | None = None
     for child in e.children:
         value = t.expr(child)
@@ -271,11 +271,11 @@ def _at_least_known(t: Translator, e: Expression) -> Expr:
     return compare(total, ">=", number(e.fields["n"], "int"))
 
 
-# Forms whose text Catalyst does not have in full
+# Forms that Catalyst prints incompletely
 
 
-def _with_options(t: Translator, e: Expression) -> Expr:
-    """Options are no arguments to Catalyst, and it prints neither them nor the type that a text is read as."""
+def _translate_options(t: Translator, e: Expression) -> Expr:
+    """A function with options. Catalyst does not have these as arguments, and prints neither them nor the type of a text."""
     more = [string_literal(e.fields["schema"])] if "schema" in e.fields else []
     if options := [string_literal(part) for entry in e.fields["options"].items() for part in entry]:
         more.append(f"map({', '.join(options)})")
@@ -283,7 +283,7 @@ def _with_options(t: Translator, e: Expression) -> Expr:
 
 
 def _multi_like(t: Translator, e: Expression) -> Expr:
-    """The patterns are no arguments to Catalyst."""
+    """LIKE ALL and LIKE ANY. Catalyst does not have the patterns as arguments."""
     patterns = ("NULL" if pattern is None else string_literal(pattern) for pattern in e.fields["patterns"])
     words = {"LikeAll": "LIKE ALL", "NotLikeAll": "NOT LIKE ALL", "LikeAny": "LIKE ANY", "NotLikeAny": "NOT LIKE ANY"}
     return t.foreign(e, f"({hole(0)} {words[e.kind]} ({', '.join(patterns)}))")
@@ -317,7 +317,7 @@ def _scala_udf(t: Translator, e: Expression) -> Expr:
 
 
 def _timestamp_as_number(t: Translator, e: Expression) -> Expr:
-    """Time windows compute with microseconds."""
+    """A timestamp as a number of microseconds, with which time windows compute."""
     functions = {("timestamp", "bigint"): "unix_micros", ("bigint", "timestamp"): "timestamp_micros"}
     function = functions.get((e.fields["fromType"], e.fields["toType"]))
     if not function:
@@ -354,11 +354,11 @@ TRANSLATIONS: dict[str, Callable[[Translator, Expression], Expr]] = {
     "Like": _like,
     "ILike": _like,
     "Cast": _cast,
-    "StringSplit": _with_default("-1"),
-    "SortArray": _with_default("true"),
-    **dict.fromkeys(("JsonToStructs", "CsvToStructs", "XmlToStructs"), _with_options),
-    **dict.fromkeys(("StructsToJson", "StructsToCsv", "StructsToXml"), _with_options),
-    **dict.fromkeys(("SchemaOfJson", "SchemaOfCsv", "SchemaOfXml"), _with_options),
+    "StringSplit": _translate_default("-1"),
+    "SortArray": _translate_default("true"),
+    **dict.fromkeys(("JsonToStructs", "CsvToStructs", "XmlToStructs"), _translate_options),
+    **dict.fromkeys(("StructsToJson", "StructsToCsv", "StructsToXml"), _translate_options),
+    **dict.fromkeys(("SchemaOfJson", "SchemaOfCsv", "SchemaOfXml"), _translate_options),
     **dict.fromkeys(("LikeAll", "NotLikeAll", "LikeAny", "NotLikeAny"), _multi_like),
     "RaiseError": _raise_error,
     "VariantGet": _variant_get,

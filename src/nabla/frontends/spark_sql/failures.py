@@ -7,18 +7,27 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.errors.exceptions.captured import convert_exception
 from pyspark.logger import PySparkLogger
 
-from nabla.algebra.notation.words import listed
+from nabla.algebra.notation.words import list_in_words
 from nabla.errors import NablaError
+
+_MACHINE = re.compile(
+    r"(?P<read>FAILED_READ_FILE|CANNOT_READ_FILE_FOOTER|is not a Parquet file|Could not read footer)"
+    r"|java\S*Exception: .*?(?P<write>No space left on device|Disk quota exceeded|Permission denied|Read-only file system"
+    r"|Input/output error|Mkdirs failed to create)"
+)
+_FILE = re.compile(r"file:/*(/[^\s,;]+?\.parquet)")
 
 _PARSER_PLACE = re.compile(r"\(line (\d+), pos (\d+)\)")
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """PySpark logs every refused query with its Java stack; the error that we raise says all of it that matters."""
+    """Keep PySpark from logging refused queries with their Java stacks: the error that Nabla raises has what matters."""
     logger = PySparkLogger.getLogger("SQLQueryContextLogger")
     before, logger.disabled = logger.disabled, True
     try:
@@ -30,6 +39,8 @@ def quiet() -> Iterator[None]:
 def translated(error: PySparkException, sql: str, tables: Collection[str]) -> NablaError:
     condition, place = error.getCondition() or "", _place(error, sql)
     parameters = error.getMessageParameters() or {}
+    if condition.startswith("NABLA_"):  # the rule of `SessionNames` raised it
+        return NablaError(condition, parameters["message"], place=parameters["place"], remedy=parameters["remedy"])
     if isinstance(error, ParseException):
         return NablaError("NABLA_SQL_SYNTAX", _sentence(error), place=place, remedy="Nabla reads Spark SQL.")
     if condition.startswith("TABLE_OR_VIEW_NOT_FOUND"):
@@ -45,17 +56,46 @@ def translated(error: PySparkException, sql: str, tables: Collection[str]) -> Na
 
 
 def failed(error: PySparkException, place: str, tables: Collection[str]) -> NablaError:
-    """A query of Nabla's own making that did not resolve or did not run."""
+    """The error of a query that Nabla made and that Spark could not resolve or run."""
     if isinstance(error, AnalysisException | ParseException):
         known = translated(error, "", tables)
+        if known.place:
+            return known
         return NablaError(known.code, known.message, place=place, remedy=known.remedy)
     return NablaError("NABLA_QUERY_FAILED", _sentence(error), place=place)
+
+
+def machine_fault(error: PySparkException | Py4JJavaError, place: str) -> NablaError | None:
+    """A full disk, a missing permission or a damaged file that Spark met, in the words of the driver's own errors."""
+    text = str(error)
+    fault = _MACHINE.search(text)
+    if fault is None:
+        return None
+    file = _FILE.search(text)
+    where = f"{place}, {file[1]}" if file else place
+    if fault["read"]:
+        what = "a file cannot be read, or is damaged"
+        remedy = "`nabla fsck` finds all damaged files. Restore this one from a copy."
+        return NablaError("NABLA_READ_FAILED", what, place=where, remedy=remedy)
+    full = fault["write"] in ("No space left on device", "Disk quota exceeded")
+    remedy = "Make room, and repeat the operation." if full else "See to the folder's permissions and the disk."
+    return NablaError("NABLA_WRITE_FAILED", f"Spark cannot write: {fault['write']}", place=where, remedy=remedy)
+
+
+def of_java(error: Py4JJavaError) -> PySparkException:
+    """The error of Spark behind one that PySpark has left as it came from Java: what one thread told another."""
+    found = error.java_exception
+    while not found.getMessage() or "[" not in found.getMessage().partition("]")[0]:
+        if found.getCause() is None:
+            break
+        found = found.getCause()
+    return convert_exception(found)
 
 
 def unknown_table(name: str, tables: Collection[str], place: str) -> NablaError:
     near = get_close_matches(name.lower(), [t.lower() for t in tables], n=3)
     if near:
-        remedy = "Did you mean " + listed([t for t in sorted(tables) if t.lower() in near], "or") + "?"
+        remedy = "Did you mean " + list_in_words([t for t in sorted(tables) if t.lower() in near], "or") + "?"
     else:
         remedy = f"The lake has: {', '.join(sorted(tables))}." if tables else "The lake has no tables yet."
     return NablaError(
@@ -64,7 +104,7 @@ def unknown_table(name: str, tables: Collection[str], place: str) -> NablaError:
 
 
 def _sentence(error: PySparkException) -> str:
-    """The first paragraph, without condition, state and the text of the query."""
+    """The first paragraph of a message, without condition, state and the text of the query."""
     text = error.getMessage() or str(error)
     text = re.split(r"\n\s*\n|== SQL|;?\s*line \d+ pos \d+|\n'", text)[0]
     text = re.sub(r"^\[[\w.]+\]\s*", "", text)

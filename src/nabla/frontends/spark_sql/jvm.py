@@ -69,6 +69,33 @@ class ReadRelation:
 _JAVA = ("SqlTemplates", "CatalystReader")
 
 
+_COMPILED: WeakKeyDictionary[Any, dict[tuple[str, ...], Any]] = WeakKeyDictionary()
+
+
+def compile_java(jvm: Any, names: tuple[str, ...]) -> Any:
+    """The last of these classes, whose sources are beside this file, compiled in a JVM; each may use those before it.
+
+    A JVM gets one class of each: py4j looks methods up by the name of their class, and would call those of another one.
+    """
+    compiled = _COMPILED.setdefault(jvm, {})
+    if names not in compiled:
+        loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        for name in names:
+            compiler = jvm.org.codehaus.janino.SimpleCompiler()
+            compiler.setParentClassLoader(loader)
+            compiler.cook(files("nabla.frontends.spark_sql").joinpath(name + ".java").read_text("utf-8"))
+            loader = compiler.getClassLoader()
+        compiled[names] = loader.loadClass(names[-1])
+    return compiled[names]
+
+
+def java_list(jvm: Any, items: Iterable[Any]) -> Any:
+    result = jvm.java.util.ArrayList()
+    for item in items:
+        result.add(item)
+    return result
+
+
 @dataclass(frozen=True)
 class Catalyst:
     """The rule objects and the compiled reader of one JVM."""
@@ -85,13 +112,7 @@ class Catalyst:
 
     @cached_property
     def _reader_class(self) -> Any:
-        loader = self._loader
-        for name in _JAVA:
-            compiler = self.jvm.org.codehaus.janino.SimpleCompiler()
-            compiler.setParentClassLoader(loader)
-            compiler.cook(files("nabla.frontends.spark_sql").joinpath(name + ".java").read_text("utf-8"))
-            loader = compiler.getClassLoader()
-        return loader.loadClass(_JAVA[-1])
+        return compile_java(self.jvm, _JAVA)
 
     @cached_property
     def rules(self) -> tuple[Any, ...]:
@@ -113,10 +134,7 @@ class Catalyst:
         return companion.apply(True, *[False] * (arity - 1))
 
     def _list(self, items: Iterable[Any]) -> Any:
-        result = self.jvm.java.util.ArrayList()
-        for item in items:
-            result.add(item)
-        return result
+        return java_list(self.jvm, items)
 
     def names(self, tables: Collection[str]) -> Any:
         names = self.jvm.java.util.HashSet()

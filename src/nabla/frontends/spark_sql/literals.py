@@ -18,7 +18,7 @@ def literal(e: Expression) -> Expr:
 
 
 def _value(sql: str, type_: str) -> str | None:
-    """The value of a constant, out of the text around it; None where that has another form."""
+    """The value inside of the text of a constant; None if the text has another form."""
     kind = type_.partition("(")[0]
     match kind:
         case "boolean":

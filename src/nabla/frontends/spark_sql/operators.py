@@ -1,4 +1,4 @@
-"""From Catalyst's operators to the algebra: one function for each operator, in a table; what is not in it is refused."""
+"""From Catalyst's operators to the algebra: one function for each operator, in a table. Other operators are refused."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from nabla.frontends.spark_sql.calls import call, window_call
 from nabla.frontends.spark_sql.expressions import Translator, Unsupported
 from nabla.frontends.spark_sql.joins import join
 from nabla.frontends.spark_sql.literals import literal
-from nabla.frontends.spark_sql.ordered import ONE_ROW, depends_on_order, in_order, kept, with_order
+from nabla.frontends.spark_sql.ordered import ONE_ROW, depends_on_order, in_order, keep_columns, with_order
 from nabla.frontends.spark_sql.scope import Relation
-from nabla.frontends.spark_sql.session_windows import merged
+from nabla.frontends.spark_sql.session_windows import merge_sessions
 from nabla.frontends.spark_sql.tree import Expression, Operator
 from nabla.frontends.spark_sql.walker import LEVELS, ROWS, Walker, ids
 
@@ -70,22 +70,22 @@ def _constant(w: Walker, op: Operator, rows: Iterable[list[Expr]]) -> Relation:
     return Relation(Constant(columns, tuple(made)), ids(op.output, columns))
 
 
-# ---------------------------------------------------------------- row by row
+# ---------------------------------------------------------------- one row at a time
 
 
 def same(w: Walker, op: Operator) -> Relation:
-    """Operators that say how to run the query, not what it means; and an order that nothing above it reads."""
+    """Operators that change how a query is run and not its meaning, and an order that nothing above it reads."""
     return w.walk(op.child)
 
 
 def one_by_one(w: Walker, op: Operator) -> Relation:
-    """Select lists, filters and grouping sets, which look at one row at a time."""
-    return kept(w, w.walk(op.child), op, ())[0]
+    """Select lists, filters and grouping sets, which treat each row by itself."""
+    return keep_columns(w, w.walk(op.child), op, ())[0]
 
 
 def generate(w: Walker, op: Operator) -> Relation:
     generator, attributes = op.fields["generator"], op.fields["generatorOutput"]
-    input, p = w.attached(w.walk(op.child), [generator])
+    input, p = w.attach_subqueries(w.walk(op.child), [generator])
     columns = tuple(w.names.of(a) for a in attributes)
     node = Generate(input.node, p.expr(generator), columns, bool(op.fields["outer"]))
     return Relation(node, {**input.columns, **ids(attributes, columns)})
@@ -112,7 +112,7 @@ def set_operator(w: Walker, op: Operator) -> Relation:
 
 
 def union_loop(w: Walker, op: Operator) -> Relation:
-    """WITH RECURSIVE. Its second part reads the rows of its last level under a name that no table can have."""
+    """WITH RECURSIVE. Its second part scans the level before under a name that no table can have."""
     if op.fields["limit"] is not None:
         raise Unsupported("WITH RECURSIVE that ends by a LIMIT")
     start, step = op.children
@@ -146,12 +146,12 @@ def aggregate(w: Walker, op: Operator) -> Relation:
     functions = [part for result in results for part in result.walk() if part.kind == "AggregateExpression"]
     ordered = any(depends_on_order(function.children[0]) for function in functions)
     rows, order = with_order(w, op.child) if ordered else (w.walk(op.child), ())
-    input, p = w.attached(rows, [*op.fields["groupingExpressions"], *functions])
-    node, keys = w.keyed(input, p, op.fields["groupingExpressions"])
+    input, p = w.attach_subqueries(rows, [*op.fields["groupingExpressions"], *functions])
+    node, keys = w.with_keys(input, p, op.fields["groupingExpressions"])
     for group in op.fields["groupingExpressions"]:
         if group.extra.get("session_window"):
             session = node.column(p.expr(group).column or "")
-            node, whole = merged(w.names, node, session, tuple(k for k in keys if k != session.name))
+            node, whole = merge_sessions(w.names, node, session, tuple(k for k in keys if k != session.name))
             keys = tuple(whole.name if k == session.name else k for k in keys)
             input = replace(input, columns={i: whole if c == session else c for i, c in input.columns.items()})
     labels = {result.children[0].fields.get("resultId"): result.name for result in results if result.kind == "Alias"}
@@ -162,25 +162,25 @@ def aggregate(w: Walker, op: Operator) -> Relation:
     for function in functions:
         number = function.fields["resultId"]
         if number not in values:
-            values[number] = _called(w, p, function, labels.get(number), calls, within)
+            values[number] = _add_call(w, p, function, labels.get(number), calls, within)
     node = Aggregate(node, keys, tuple(calls.values()))
     grouped = Relation(node, {id: c for id, c in input.columns.items() if c.name in keys})
-    grouped, p = w.attached(grouped, [s for result in results for s in _subqueries_outside_calls(result)])
-    return w.selected(grouped, replace(p, calls=values), results)
+    grouped, p = w.attach_subqueries(grouped, [s for result in results for s in _subqueries_outside_calls(result)])
+    return w.select(grouped, replace(p, calls=values), results)
 
 
-def _called(
+def _add_call(
     w: Walker, p: Translator, e: Expression, label: str | None, calls: dict[str, Call], within: Callable[[Call], Call]
 ) -> Expr:
-    """Adds the call to the others, if it is not one of them, and tells how to write its value."""
+    """Add the call to `calls`, unless an equal one is there; return the expression of its value."""
     if e.children[0].kind == "PivotFirst":
-        return _pivoted(w, p, e, calls)
+        return _pivot(w, p, e, calls)
     made = within(call(p, e, w.names.column(label or e.children[0].function, e.type, e.nullable)))
     return calls.setdefault(made.sql, made).column.ref
 
 
-def _pivoted(w: Walker, p: Translator, e: Expression, calls: dict[str, Call]) -> Expr:
-    """PIVOT as Catalyst has it: an array with a place for each value. Below it there is one row for each value."""
+def _pivot(w: Walker, p: Translator, e: Expression, calls: dict[str, Call]) -> Expr:
+    """PIVOT, which Catalyst makes an array with an element for each value, over one row for each value."""
     function = e.children[0]
     pivot, value = map(p.expr, function.children)
     parts = []
@@ -201,8 +201,8 @@ def _subqueries_outside_calls(e: Expression) -> Iterator[Expression]:
 
 def window(w: Walker, op: Operator) -> Relation:
     items: list[Expression] = op.fields["windowExpressions"]
-    input, p = w.attached(w.walk(op.child), items)
-    node, partition = w.keyed(input, p, op.fields["partitionSpec"])
+    input, p = w.attach_subqueries(w.walk(op.child), items)
+    node, partition = w.with_keys(input, p, op.fields["partitionSpec"])
     made = [w.names.column(item.name, item.type, item.nullable) for item in items]
     calls = tuple(window_call(p, item.children[0], column) for item, column in zip(items, made, strict=True))
     _refuse_arbitrary_rows(calls)
@@ -210,13 +210,13 @@ def window(w: Walker, op: Operator) -> Relation:
     if (
         isinstance(node, Window)
         and node.partition == partition
-        and not _read(calls) & {c.column.name for c in node.calls}
+        and not _columns_read(calls) & {c.column.name for c in node.calls}
     ):
         return Relation(Window(node.input, partition, (*node.calls, *calls)), columns)
     return Relation(Window(node, partition, calls), columns)
 
 
-def _read(calls: Iterable[WindowCall]) -> set[str]:
+def _columns_read(calls: Iterable[WindowCall]) -> set[str]:
     return {name for c in calls for e in c.inputs for name in e.columns}
 
 

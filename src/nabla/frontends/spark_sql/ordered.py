@@ -1,9 +1,9 @@
 """Operators and functions that depend on the order of rows.
 
 LIMIT and OFFSET, the aggregates `first`, `last`, `collect_list` and `listagg` over a subquery with ORDER BY, and what
-`dropDuplicates` becomes. Rows of a table have no order, so the order of the subquery goes into the call. Of rows that are
-equal in it, and of all rows where there is none, Spark may take any; here it is the least by the values that are taken,
-whoever computes it and when.
+`dropDuplicates` becomes. Rows of a table have no order, so the order of the subquery goes into the call. Among rows that are
+equal in this order, and among all rows if there is none, Spark may take any. Here it is the least by the values that are
+taken, so that every computation takes the same.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from nabla.algebra.calls import Call, Named, Order
 from nabla.algebra.expressions import Column, Expr
 from nabla.algebra.nodes import Filter, Project, TopK
 from nabla.frontends.spark_sql.expressions import Unsupported
-from nabla.frontends.spark_sql.scope import Relation, extended
+from nabla.frontends.spark_sql.scope import Relation, with_columns
 from nabla.frontends.spark_sql.tree import Expression, Operator
 from nabla.frontends.spark_sql.walker import Walker
 
@@ -32,8 +32,8 @@ def depends_on_order(function: Expression) -> bool:
 
 
 def with_order(w: Walker, op: Operator) -> tuple[Relation, tuple[Order, ...]]:
-    """The rows of an operator and the order in which they come: that of a Sort below, if only operators that keep it are in
-    between. The columns that it goes by are kept too, whether a select list has them or not."""
+    """The rows of an operator and their order: that of a Sort below, if all operators between keep it. The columns of the
+    order are kept, too, even if a select list drops them."""
     if op.kind == "Sort":
         return _sorted_rows(w, op)
     if op.kind in LIMITS:
@@ -41,12 +41,12 @@ def with_order(w: Walker, op: Operator) -> tuple[Relation, tuple[Order, ...]]:
     if op.kind not in KEEPING:
         return w.walk(op), ()
     relation, order = with_order(w, op.child)
-    relation, columns = kept(w, relation, op, tuple(relation.node.column(o.expr.column or "") for o in order))
+    relation, columns = keep_columns(w, relation, op, tuple(relation.node.column(o.expr.column or "") for o in order))
     return relation, tuple(replace(o, expr=c.ref) for c, o in zip(columns, order, strict=True))
 
 
 def _sorted_rows(w: Walker, op: Operator) -> tuple[Relation, tuple[Order, ...]]:
-    relation, p = w.attached(w.walk(op.child), op.fields["order"])
+    relation, p = w.attach_subqueries(w.walk(op.child), op.fields["order"])
     computed = [p.order(item) for item in op.fields["order"]]
     columns = [
         relation.node.column(o.expr.column) if o.expr.column else w.names.column("place", o.expr.type, o.expr.nullable)
@@ -54,11 +54,11 @@ def _sorted_rows(w: Walker, op: Operator) -> tuple[Relation, tuple[Order, ...]]:
     ]
     additions = [(c, o.expr) for c, o in zip(columns, computed, strict=True) if not o.expr.column]
     order = tuple(replace(o, expr=c.ref) for c, o in zip(columns, computed, strict=True))
-    return replace(relation, node=extended(relation.node, additions)), order
+    return replace(relation, node=with_columns(relation.node, additions)), order
 
 
 def _some_rows(w: Walker, op: Operator) -> tuple[Relation, tuple[Order, ...]]:
-    """LIMIT and OFFSET of the rows below, in their order. One that holds within partitions alone says nothing here."""
+    """LIMIT and OFFSET of the rows below, in their order. A limit within partitions has no meaning here and is skipped."""
     numbers, below = [], op
     while below.kind in LIMITS:
         numbers.append((below.kind, _integer(below.fields[LIMITS[below.kind]])))
@@ -74,7 +74,7 @@ def _some_rows(w: Walker, op: Operator) -> tuple[Relation, tuple[Order, ...]]:
 
 
 def _slice(numbers: Iterable[tuple[str, int]]) -> tuple[int | None, int]:
-    """Which rows are left after limits and offsets in turn: how many, and from where."""
+    """The number and the start of the rows that are left after limits and offsets in turn."""
     count, offset = None, 0
     for kind, number in numbers:
         if kind == "Offset":
@@ -91,17 +91,17 @@ def _integer(e: Expression) -> int:
     return int(e.sql)
 
 
-def kept(
+def keep_columns(
     w: Walker, relation: Relation, op: Operator, columns: tuple[Column, ...]
 ) -> tuple[Relation, tuple[Column, ...]]:
-    """An operator above that keeps some columns beside its own, and what they are called there."""
+    """An operator that also keeps some columns of its input, and the names of these in its result."""
     if op.kind == "Expand":
-        return w.expanded(relation, op, columns)
+        return w.expand(relation, op, columns)
     if op.kind == "Filter":
-        input, p = w.attached(relation, [op.fields["condition"]])
+        input, p = w.attach_subqueries(relation, [op.fields["condition"]])
         return replace(input, node=Filter(input.node, p.conjuncts(op.fields["condition"]))), columns
-    input, p = w.attached(relation, op.fields["projectList"])
-    result = w.selected(input, p, op.fields["projectList"])
+    input, p = w.attach_subqueries(relation, op.fields["projectList"])
+    result = w.select(input, p, op.fields["projectList"])
     missing = tuple(Named(c, c.ref) for c in columns if c.name not in result.node.names)
     if missing and isinstance(result.node, Project):
         return replace(result, node=replace(result.node, outputs=(*result.node.outputs, *missing))), columns
@@ -109,13 +109,13 @@ def kept(
 
 
 def in_order(call: Call, order: Sequence[Order], taken: Iterable[Expr]) -> Call:
-    """The call with the order of its rows in it; `taken` are the values that such calls take from a row."""
+    """The call with the order of its rows as arguments; `taken` are the values that such calls take from a row."""
     if call.function in ("first", "last"):
         return _one_row(call, order, taken)
     if not order or call.distinct or call.template or call.ignore_nulls:
         return call
     if call.function == "collect_list":
-        return _sorted(call, order, "transform({rows}, e -> e.v)", is_not_null(call.arguments[0]))
+        return _sort_group(call, order, "transform({rows}, e -> e.v)", is_not_null(call.arguments[0]))
     if call.function == "listagg":
         items = ", ".join(f"{{{i}}} {o.direction}" for i, o in enumerate(order, start=2))
         template = f"listagg({{0}}, {{1}}) WITHIN GROUP (ORDER BY {items})"
@@ -124,7 +124,7 @@ def in_order(call: Call, order: Sequence[Order], taken: Iterable[Expr]) -> Call:
 
 
 def _one_row(call: Call, order: Sequence[Order], taken: Iterable[Expr]) -> Call:
-    """The value of the first or the last row. Where all of the order runs one way it is a least or greatest row."""
+    """The value of the first or the last row. If all items of the order have one direction, it is a least or greatest row."""
     ties = [Order(e) for e in taken if "map<" not in e.type and "variant" not in e.type]
     ordered_by = {o.expr for o in order}
     places = [*order, *(o for o in ties if o.expr not in ordered_by)]
@@ -138,11 +138,11 @@ def _one_row(call: Call, order: Sequence[Order], taken: Iterable[Expr]) -> Call:
         return Call(call.column, function, (value, _row(places)), filter=_both(call.filter, known))
     if not is_first:
         places = [replace(o, ascending=not o.ascending, nulls_first=not o.nulls_first) for o in places]
-    return _sorted(call, places, "get({rows}, 0).v", known)
+    return _sort_group(call, places, "get({rows}, 0).v", known)
 
 
-def _sorted(call: Call, order: Sequence[Order], around: str, test: Expr | None) -> Call:
-    """An expression around the rows of the group as an array, in order. `collect_list` leaves out those that are NULL."""
+def _sort_group(call: Call, order: Sequence[Order], around: str, test: Expr | None) -> Call:
+    """An expression over the rows of the group as a sorted array. `collect_list` leaves out values that are NULL."""
     row, condition = _row(order, call.arguments[0]), _both(call.filter, test)
     if condition is not None:
         row = when(condition, row)
@@ -151,7 +151,7 @@ def _sorted(call: Call, order: Sequence[Order], around: str, test: Expr | None) 
 
 
 def _row(order: Sequence[Order], value: Expr | None = None) -> Expr:
-    """A struct of the expressions that rows are compared by, and of the value that is taken."""
+    """A struct of the expressions by which rows are compared, and of the value that is taken."""
     fields = [(f"o{i}", o.expr) for i, o in enumerate(order)] + ([("v", value)] if value else [])
     return named_struct(fields)
 

@@ -15,8 +15,8 @@ from nabla.errors import NablaError
 
 @dataclass(frozen=True)
 class PythonFunction:
-    """A UDF as Spark has it: pickled code, the type of its results, and which kind of UDF it is. `python` is the version that
-    pickled it: another one may read its code otherwise."""
+    """A Python UDF: pickled code, the type of its results, and its kind. `python` is the version that pickled it; another
+    version may not run its code."""
 
     code: str
     type: str
@@ -26,7 +26,7 @@ class PythonFunction:
 
     @classmethod
     def of(cls, udf: Any) -> PythonFunction:
-        """From Catalyst's expression."""
+        """The function of a Catalyst expression."""
         function = udf.func()
         code = bytes(int(byte) & 0xFF for byte in function.command().mkString(",").split(","))
         return cls(
@@ -39,14 +39,14 @@ class PythonFunction:
 
     @property
     def name(self) -> str:
-        """Made from what it is, so that it means the same in every session."""
+        """A name made from the code, so that it means the same function in every session."""
         return "nabla_" + hashlib.sha256(repr(self).encode()).hexdigest()[:12]
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
     def register(self, session: SparkSession) -> None:
-        """Lets a session call it by its name."""
+        """Register the function in a session under its name."""
         context: Any = session.sparkContext
         if context.pythonVer != self.python:
             raise NablaError(

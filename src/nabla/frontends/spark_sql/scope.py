@@ -1,4 +1,4 @@
-"""An operator of the algebra with its columns under the numbers that Catalyst gave them."""
+"""Operators of the algebra with their columns by Catalyst's numbers."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from nabla.frontends.spark_sql.tree import Expression
 
 @dataclass(frozen=True)
 class Relation:
-    """A node and, for each attribute that Catalyst sees here (by its number), the column that holds it. Several attributes
-    may be one column: renaming alone makes no node. The node may have more columns than there are attributes."""
+    """A node and, for each attribute of Catalyst by its number, the column that holds it. Several attributes may be one
+    column, because renaming alone makes no node. The node may have more columns than there are attributes."""
 
     node: Node
     columns: Mapping[int, Column]
@@ -24,8 +24,8 @@ class Relation:
         return Relation(self.node, {a.id: self.columns[a.id] for a in attributes if a.id is not None})
 
 
-class Names:
-    """Unique column names, numbered in the order in which they come up, so that a query gives the same plan everywhere."""
+class ColumnNames:
+    """Makes unique column names, numbered in the order of their use, so that a query gives the same plan in every process."""
 
     def __init__(self) -> None:
         self._last = 0
@@ -38,7 +38,7 @@ class Names:
         return self.column(attribute.name, attribute.type, attribute.nullable)
 
     def by_position(self, relation: Relation, attributes: Iterable[Expression]) -> Node:
-        """A node with exactly these columns in this order, as operators that go by position need."""
+        """A node with exactly these columns in this order, for operators whose columns correspond by position."""
         wanted = [relation.columns[a.id] for a in attributes if a.id is not None]
         if [c.name for c in wanted] == [c.name for c in relation.node.columns]:
             return relation.node
@@ -49,7 +49,7 @@ class Names:
         return Project(relation.node, tuple(outputs.values()))
 
 
-def extended(node: Node, additions: Iterable[tuple[Column, Expr]]) -> Node:
+def with_columns(node: Node, additions: Iterable[tuple[Column, Expr]]) -> Node:
     """The node with more columns, if there are any."""
     added = [Named(column, expr) for column, expr in additions]
     return Project(node, (*(Named(c, c.ref) for c in node.columns), *added)) if added else node

@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, eq=False)
 class Expression:
-    """`sql` is the text with a hole `{0}` for each child; None where Catalyst has no text of its own for it."""
+    """A Catalyst expression. `sql` is its text with a hole `{0}` for each child; None if Catalyst has no text for it."""
 
     kind: str
     type: str
@@ -25,7 +25,7 @@ class Expression:
     extra: dict[str, Any] = field(repr=False)
 
     def walk(self) -> Iterator[Expression]:
-        """This expression and what it is made of, top down; the plans of subqueries are not entered."""
+        """This expression and the expressions below it, top down, without the plans of subqueries."""
         yield self
         for child in self.children:
             yield from child.walk()
@@ -33,7 +33,7 @@ class Expression:
 
 @dataclass(frozen=True, eq=False)
 class Operator:
-    """A node of a logical plan; `fields` are the constructor's parameters other than the children."""
+    """A node of a logical plan. `fields` are the parameters of its constructor other than the children."""
 
     kind: str
     place: str

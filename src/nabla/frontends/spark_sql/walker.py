@@ -11,7 +11,7 @@ from nabla.algebra.calls import Call, Named
 from nabla.algebra.expressions import Column, Expr, Foreign
 from nabla.algebra.nodes import Aggregate, Constant, Join, JoinKind, Node, Project, UnionAll
 from nabla.frontends.spark_sql.expressions import Translator, Unsupported
-from nabla.frontends.spark_sql.scope import Names, Relation, extended
+from nabla.frontends.spark_sql.scope import ColumnNames, Relation, with_columns
 from nabla.frontends.spark_sql.tree import Expression, Operator
 
 LEVELS, ROWS = "spark.sql.cteRecursionLevelLimit", "spark.sql.cteRecursionRowLimit"
@@ -22,7 +22,7 @@ _TOO_MANY_ROWS = "raise_error('SCALAR_SUBQUERY_TOO_MANY_ROWS: a subquery used as
 
 class Walker:
     """Walks one plan. `tables` maps the name of each table of the lake in lower case to its name, `udfs` the number of each
-    Python function to the name it is registered under. `loops` are the recursions that it is inside of."""
+    Python function to its registered name. `loops` are the recursions around the current operator."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Walker:
         self.tables = tables
         self.udfs = udfs
         self.settings = settings
-        self.names = Names()
+        self.names = ColumnNames()
         self.loops: dict[int, str] = {}
         self.levels = (f"level·{number}" for number in count(1))
 
@@ -45,12 +45,12 @@ class Walker:
                 raise Unsupported(f"the operator {op.kind}")
             return self.operators[op.kind](self, op)
         except Unsupported as refusal:
-            # Rules make operators that stand nowhere in the text; then the nearest one below does.
+            # An operator that Spark's rules made has no place in the text; the nearest operator below it has one.
             refusal.place = refusal.place or next((below.place for below in op.walk() if below.place), "")
             raise
 
-    def attached(self, input: Relation, expressions: Iterable[Expression]) -> tuple[Relation, Translator]:
-        """The input joined with the subqueries that these expressions use as values, and a printer that knows their columns."""
+    def attach_subqueries(self, input: Relation, expressions: Iterable[Expression]) -> tuple[Relation, Translator]:
+        """The input joined with the subqueries in these expressions, and a translator that knows their columns."""
         subqueries: dict[int, Column] = {}
         node = input.node
         for part in (part for expression in expressions for part in expression.walk()):
@@ -62,7 +62,7 @@ class Walker:
         return replace(input, node=node), Translator(input.columns, self.udfs, subqueries)
 
     def scalar(self, plan: Operator) -> tuple[Node, Column, JoinKind]:
-        """A subquery used as a value: a node of at most one row, its column, and how it joins without losing a row."""
+        """A subquery that is used as a value: a node of at most one row, its column, and the kind of join that loses no row."""
         inner = self.walk(plan)
         (value,) = inner.only(plan.output).columns.values()
         if _has_one_row(plan):
@@ -71,25 +71,25 @@ class Walker:
             return inner.node, value, "left"
         single, count = self.single(inner.node, (), [value])
         column = self.names.column(value.label, value.type)
-        return Project(single, (Named(column, checked(single.calls[0].column, count)),)), column, "inner"
+        return Project(single, (Named(column, check_single(single.calls[0].column, count)),)), column, "inner"
 
     def number(self, plan: Operator) -> tuple[Node, Column, JoinKind]:
-        """EXISTS of a subquery that does not look outside: there is a row if there is more than none."""
+        """The number of rows of an uncorrelated EXISTS subquery: EXISTS is true if the count is above zero."""
         count = self.names.column("rows", "bigint", nullable=False)
         return Aggregate(self.walk(plan).node, (), (Call(count, "count"),)), count, "inner"
 
     def single(self, node: Node, keys: tuple[str, ...], values: Iterable[Column]) -> tuple[Aggregate, Column]:
-        """One row a key with the values of its only row, and the column that tells how many rows there were."""
+        """One row for each key with the values of its only row, and the column that counts its rows."""
         calls = []
         for value in values:
-            # Of a single row the greatest value is the value; unlike `first`, `max` can be kept up to date by itself.
+            # The greatest value of a single row is its value. Unlike `first`, `max` is maintained without reading the rows.
             function = "first" if "map<" in value.type or value.type == "variant" else "max"
             calls.append(Call(self.names.column(value.label, value.type), function, (value.ref,)))
         count = self.names.column("rows", "bigint", nullable=False)
         return Aggregate(node, keys, (*calls, Call(count, "count"))), count
 
-    def selected(self, input: Relation, p: Translator, items: Iterable[Expression]) -> Relation:
-        """The columns of a select list. Renaming alone takes no node."""
+    def select(self, input: Relation, p: Translator, items: Iterable[Expression]) -> Relation:
+        """The relation with the columns of a select list. Renaming alone makes no node."""
         columns: dict[int, Column] = {}
         outputs: dict[str, Named] = {}
         for item in items:
@@ -106,10 +106,10 @@ class Walker:
             return Relation(Constant(tuple(o.column for o in made), (tuple(o.expr for o in made),)), columns)
         return Relation(Project(input.node, made), columns)
 
-    def expanded(self, input: Relation, op: Operator, kept: Iterable[Column]) -> tuple[Relation, tuple[Column, ...]]:
-        """Grouping sets and unpivot: every row once for each projection. Also some columns that all of them keep."""
+    def expand(self, input: Relation, op: Operator, kept: Iterable[Column]) -> tuple[Relation, tuple[Column, ...]]:
+        """Grouping sets and unpivot: every row once for each projection, and the new columns for `kept` ones."""
         projections: list[list[Expression]] = op.fields["projections"]
-        input, p = self.attached(input, [e for projection in projections for e in projection])
+        input, p = self.attach_subqueries(input, [e for projection in projections for e in projection])
         beside = tuple(kept)
 
         def columns() -> tuple[Column, ...]:
@@ -123,8 +123,8 @@ class Walker:
         own = len(op.output)
         return Relation(node, ids(op.output, node.columns[:own])), node.columns[own:]
 
-    def keyed(self, input: Relation, p: Translator, groups: Iterable[Expression]) -> tuple[Node, tuple[str, ...]]:
-        """The input with every key as a column, and the keys."""
+    def with_keys(self, input: Relation, p: Translator, groups: Iterable[Expression]) -> tuple[Node, tuple[str, ...]]:
+        """The input with every key as a column, and the names of these columns."""
         keys: dict[str, None] = {}
         additions: list[tuple[Column, Expr]] = []
         for group in groups:
@@ -133,11 +133,11 @@ class Walker:
                 column = self.names.column("key", expr.type, expr.nullable)
                 additions.append((column, expr))
             keys[expr.column or column.name] = None
-        return extended(input.node, additions), tuple(keys)
+        return with_columns(input.node, additions), tuple(keys)
 
 
-def checked(value: Column, count: Column) -> Expr:
-    """The value of a subquery's only row; Spark fails where there are more, and so must we."""
+def check_single(value: Column, count: Column) -> Expr:
+    """The value of a subquery's only row. It fails if there are more rows, as Spark does."""
     return when(compare(count.ref, ">", number(1)), Foreign(_TOO_MANY_ROWS, (), value.type), value.ref)
 
 

@@ -1,6 +1,6 @@
 """Integrity constraints: queries over tables and views that must stay empty.
 
-A constraint is kept like a view, the view of its violations: what a change does to it is known before the change is
+A constraint is kept like a view, the view of its violations: the effect of a change on it is known before the change is
 committed, at the cost of the change. Keys, foreign keys and sizes are queries like any other, which `nabla.constraints`
 spells.
 """
@@ -62,9 +62,9 @@ class ConstraintDefinition:
         return replace(built, entries={**built.entries, **_new_quarantines(context, view, state)})
 
     def _define(self, context: LakeContext, state: LakeState) -> View:
-        context.spark.show_names(state)
-        query = self.query if isinstance(self.query, str | DataFrame) else self.query()
-        defined = define(context.spark.session, query, list(state.entries), self.name)
+        with context.spark.named_session_at(state) as session:
+            query = self.query if isinstance(self.query, str | DataFrame) else self.query()
+            defined = define(session, query, list(state.entries), self.name)
         notes = tuple(str(note) for note in defined.notes)
         view = View.of(self.name, defined.plan, defined.outputs, defined.sql, notes)
         view = replace(view, on_violation=self.on_violation, functions=defined.functions)
@@ -89,7 +89,7 @@ def check_constraints(context: LakeContext, names: Sequence[str]) -> CheckReport
 
 
 def check_action(action: str) -> str:
-    """Refuse an action that there is not."""
+    """Refuse an action that is none of the known ones."""
     if action not in ACTIONS:
         raise NablaError(
             "NABLA_ON_VIOLATION",

@@ -59,7 +59,7 @@ def hold_back(changes: TableChanges, commit: Commit) -> bool:
 
 
 def _set_aside(changes: TableChanges, violation: Violation, found: Attribution) -> int:
-    """Move the changed rows that cause a violation from the change of their table to its quarantine; how many there were."""
+    """Move the changed rows that cause a violation from the change of their table to its quarantine; returns their number."""
     change = changes.find(found.table)
     if change is None or not change.changed:
         return 0

@@ -11,8 +11,9 @@ from pyspark.sql.types import StructType
 
 from nabla.engine import intake, types
 from nabla.engine.feed import FEED_COLUMNS
-from nabla.errors import NablaError
+from nabla.errors import NablaError, wrong_argument
 from nabla.lake.objects.graph import is_derived, sources_of
+from nabla.lake.objects.sources import columns_of
 from nabla.lake.objects.view import View, load_view
 from nabla.storage.catalog import Entry, LakeState
 
@@ -24,11 +25,15 @@ UNKNOWN = {
 }
 
 
-def columns_of(entry: Entry) -> tuple[str, ...]:
-    """The columns of a table or view as users call them."""
-    if is_derived(entry):
-        return tuple(entry.definition["outputs"])
-    return tuple(types.from_json(entry.definition["schema"]).names)
+def check_version(entry: Entry, version: int, latest: int | None = None) -> None:
+    """Refuse a version that an object never had; the latest, if it is known, is the last that it has."""
+    if version < 0 or (latest is not None and version > latest):
+        raise NablaError(
+            "NABLA_NO_VERSION",
+            f"there is no version {version}",
+            place=f'"{entry.name}"',
+            remedy="Versions begin with 0." if latest is None else f"The latest is {latest}.",
+        )
 
 
 def is_nested(entry: Entry) -> bool:
@@ -179,10 +184,12 @@ class Names:
 
 def shape_of(schema: str | StructType | None, data: intake.Data, what: str, spark: SparkSession) -> StructType:
     """The schema of a new table: as given, or that of its data. Spark parses types, so a session must be there."""
-    if isinstance(schema, str):
-        return types.parse(schema)
-    if isinstance(schema, StructType):
-        return schema
+    if schema is not None:
+        shape = types.parse(schema) if isinstance(schema, str) else schema
+        if not isinstance(shape, StructType):
+            raise wrong_argument("schema", schema, 'a text such as "id BIGINT, name STRING", or a StructType')
+        types.check_declared(shape, what)
+        return shape
     if data is None:
         raise NablaError(
             "NABLA_NO_SCHEMA", f"{what} has neither a schema nor data", place="schema=", remedy="Pass one of them."

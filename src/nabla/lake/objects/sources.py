@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
-import json
+from functools import lru_cache
 
-from pyspark.sql.types import StructType
-
+from nabla.engine import types
 from nabla.engine.driver import key_lookup
 from nabla.engine.relations import Source
-from nabla.lake.objects.names import columns_of
+from nabla.lake.objects.graph import is_derived
 from nabla.storage.catalog import Entry, LakeState
 from nabla.storage.key_counts import MOST_CHANGES, countable, key_counts, make_key_counts
 from nabla.storage.lakelog import LakeLog
 from nabla.storage.names import safe
+from nabla.storage.registered_table import RegisteredTable
+from nabla.storage.table import StoredTable
+
+
+def table_of(log: LakeLog, entry: Entry) -> StoredTable:
+    """The Delta table of a table or view, with the columns that the lake knows."""
+    table = log.table(entry.parts["data"])
+    if entry.kind != "registered":
+        return table
+    return RegisteredTable(table, entry.name, entry.definition["schema"])
+
+
+def columns_of(entry: Entry) -> tuple[str, ...]:
+    """The columns of a table or view as users call them."""
+    if is_derived(entry):
+        return tuple(entry.definition["outputs"])
+    return tuple(types.from_json(entry.definition["schema"]).names)
 
 
 def current_version(log: LakeLog, entry: Entry) -> int:
     """The newest version of a table or view. Others write to a registered table, so its own log is asked."""
-    part = entry.parts["data"]
-    return log.table(part).latest() if entry.kind == "registered" else part.version
+    return table_of(log, entry).latest() if entry.kind == "registered" else entry.parts["data"].version
 
 
 def current_source(log: LakeLog, name: str, state: LakeState) -> Source:
@@ -31,7 +46,7 @@ def make_source(log: LakeLog, name: str, state: LakeState, old: int, new: int) -
     """A table or view at version `new`, with its change since version `old`."""
     entry = state.entries[name]
     feed = log.snapshot(entry.parts["feed"]) if "feed" in entry.parts else None
-    return Source(name, columns_of(entry), log.table(entry.parts["data"]), old, new, feed, _declared_keys(entry))
+    return Source(name, columns_of(entry), table_of(log, entry), old, new, feed, _declared_keys(entry))
 
 
 def _declared_keys(entry: Entry) -> frozenset[str]:
@@ -39,10 +54,14 @@ def _declared_keys(entry: Entry) -> frozenset[str]:
     if entry.kind != "table":
         return frozenset()
     declared = {*(entry.definition["key"] or ())[:1], *(entry.definition["foreign_keys"] or {})}
-    if not declared:
-        return frozenset()
-    names = StructType.fromJson(json.loads(entry.definition["schema"])).names
-    return frozenset(stored for name, stored in zip(names, safe(names), strict=True) if name in declared)
+    return _stored_names(entry.definition["schema"], frozenset(declared)) if declared else frozenset()
+
+
+@lru_cache(maxsize=1024)
+def _stored_names(schema: str, names: frozenset[str]) -> frozenset[str]:
+    """The names under which some columns of a table are stored."""
+    shown = types.from_json(schema).names
+    return frozenset(stored for name, stored in zip(shown, safe(shown), strict=True) if name in names)
 
 
 def count_keys(log: LakeLog, name: str, changed_rows: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,12 +13,13 @@ from pyspark.sql.types import StructField, StructType
 from nabla._cached import cached_property
 from nabla.algebra.clock import functions
 from nabla.algebra.json import load_plan, to_data
-from nabla.algebra.memo import Memo
 from nabla.algebra.nodes import Node, Opaque, Recursion, Scan
 from nabla.calculus.obstacles import Obstacle, expressions, obstacles
+from nabla.calculus.partials import FORM
 from nabla.calculus.stages import Staged, cut
 from nabla.engine import types
-from nabla.engine.run import Task
+from nabla.engine.execute import Task
+from nabla.engine.spark.meaning import Settings, known_settings
 from nabla.frontends.datalog.stored import StoredRules, stored_rules
 from nabla.frontends.spark_sql.python_udfs import PythonFunction
 from nabla.planner.delta_steps import StepMemory
@@ -31,7 +33,7 @@ class View:
     defines it. The plan of a recursive predicate has its columns only: its rules are evaluated together with those it
     depends on. `maintain` says when it follows its sources. A constraint is a view that must stay empty: `on_violation` says
     what happens otherwise. `serves` names the view that this one is auxiliary to, `functions` are the Python functions that
-    it calls."""
+    it calls, `form` is that of its hidden states. `settings` are those of the session that made it and decide what it means."""
 
     name: str
     plan: Node
@@ -46,6 +48,8 @@ class View:
     on_violation: str | None = None
     serves: str | None = None
     functions: tuple[PythonFunction, ...] = ()
+    form: int = FORM
+    settings: Settings = ()
 
     @classmethod
     def of(
@@ -76,6 +80,8 @@ class View:
             "on_violation": self.on_violation,
             "serves": self.serves,
             "functions": [function.to_json() for function in self.functions],
+            "form": self.form,
+            "settings": dict(self.settings),
         }
 
     @classmethod
@@ -94,6 +100,8 @@ class View:
             json.get("on_violation"),
             json.get("serves"),
             tuple(PythonFunction(**function) for function in json.get("functions", ())),
+            json.get("form", 1),
+            known_settings(json.get("settings", {})),
         )
 
     @property
@@ -121,8 +129,8 @@ class View:
 
     @cached_property
     def staged(self) -> Staged:
-        """A view that can only be recomputed keeps no state."""
-        return Staged((), self.plan) if self.obstacles else cut(self.plan, self.key)
+        """The view cut into stages; a view that can only be recomputed has none."""
+        return Staged((), self.plan) if self.obstacles else cut(self.plan, self.key, self.form)
 
     @cached_property
     def derive(self) -> StepMemory:
@@ -154,7 +162,7 @@ class View:
         own = {node.table for node in self.plan.walk() if isinstance(node, Recursion)}
         return tuple(name for name in found if name not in own)
 
-    @property
+    @cached_property
     def opaque(self) -> bool:
         return any(isinstance(node, Opaque) for node in self.plan.walk())
 
@@ -169,22 +177,22 @@ def task_of(views: Mapping[str, View]) -> Task:
 class ViewCache:
     """The views that were loaded last, by the identity of their definitions. Loading one takes milliseconds, and a refresh
     asks for each many times. The storage gives equal definitions as one object, so that a new state of the lake finds the
-    views of the one before."""
+    views of the one before. A definition is kept with its view, so that no other object gets its id."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._views: Memo[Mapping[str, Any], View] = Memo()
+        self._views: OrderedDict[int, tuple[Mapping[str, Any], View]] = OrderedDict()
         self._lock = threading.Lock()
 
     def load(self, name: str, definition: Mapping[str, Any]) -> View:
         """The view of a definition under a name."""
         with self._lock:
-            view = self._views.pop(definition, None)
+            _, view = self._views.pop(id(definition), (definition, None))
             if view is None or view.name != name:
                 view = View.from_json(name, definition)
-            self._views[definition] = view  # the view that was asked for last comes last
+            self._views[id(definition)] = definition, view  # the view that was asked for last comes last
             while len(self._views) > self._most:
-                del self._views[next(iter(self._views))]
+                self._views.popitem(last=False)
             return view
 
     def __len__(self) -> int:

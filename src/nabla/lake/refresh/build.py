@@ -6,15 +6,17 @@ import time
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 from nabla.algebra.clock import Moments
 from nabla.engine.apply import Whole, write_files
+from nabla.engine.execute import run
 from nabla.engine.feed import feed_schema
 from nabla.engine.queries import Queries
 from nabla.engine.relations import Relations
 from nabla.engine.rows import ComputedRows
-from nabla.engine.run import run
-from nabla.engine.spark.frames import Sessions, Workspaces
+from nabla.engine.spark.frames import Workspaces
+from nabla.engine.spark.meaning import meaning
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.sources import current_source
 from nabla.lake.objects.view import View, task_of
@@ -22,7 +24,7 @@ from nabla.lake.refresh.facts import LOST, clock_record, view_record
 from nabla.lake.reports import ViewReport
 from nabla.planner.choose import choose
 from nabla.planner.facts import SourceFacts, ViewFacts
-from nabla.storage import faults
+from nabla.storage import machine
 from nabla.storage.catalog import Entry, LakeState, Part
 from nabla.storage.table import StoredTable
 from nabla.storage.uncommitted import in_thread
@@ -32,17 +34,19 @@ def build(context: LakeContext, views: Mapping[str, View], state: LakeState) -> 
     """Compute a new view, or those that are computed together, over the lake in a state, and write their tables: data, hidden
     states and an empty feed, ready to be committed."""
     begun = time.perf_counter()
-    now = context.now()
+    settings = meaning(context.spark.session)
+    views = {name: replace(view, settings=view.settings or settings) for name, view in views.items()}
     view = next(iter(views.values()))
+    now = context.now(view.settings)
     sources = {name: current_source(context.log, name, state) for name in view.sources}
     facts = ViewFacts(view.name, 0, tuple(SourceFacts(n, s.after.rows, 0, 0, False) for n, s in sources.items()))
     plan = choose(facts, view.staged, "full")
-    context.spark.teach(view.functions)
-    with Workspaces(context.spark.workspace) as workspaces:
-        sessions = Sessions(workspaces, context.spark.shared, context.spark.separate)
+    context.spark.teach(view)
+    with Workspaces(partial(context.spark.workspace, settings=view.settings)) as workspaces:
+        sessions = context.spark.sessions(workspaces, view.settings)
         queries = Queries(sessions, Relations(sources, {}, Moments(now, now)), plan)
         computed = run(task_of(views), queries, only_spark=context.only_spark_rounds)
-        faults.point("build.computed")
+        machine.point("build.computed")
         parts = {name: _new_parts(context, views[name], own.whole) for name, own in computed.items()}
     seconds, versions = round(time.perf_counter() - begun, 4), {name: source.new for name, source in sources.items()}
     made = {}

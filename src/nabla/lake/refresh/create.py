@@ -1,7 +1,8 @@
 """One flow to create tables, views, rules and constraints, and to build them again.
 
 A `Definition` is the thing to make: it checks itself against a state of the lake and builds its files over that state. The
-flow builds one definition after the other, lets follow what must follow, checks the constraints, and commits all or nothing.
+flow builds one definition after the other, lets immediate views and constraints follow, checks the constraints, and
+commits all or nothing.
 """
 
 from __future__ import annotations
@@ -10,8 +11,6 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, Protocol
-
-from pyspark.errors import PySparkException
 
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.graph import sources_of
@@ -33,7 +32,7 @@ class Built:
 
 
 class Definition(Protocol):
-    """Something that can be created."""
+    """An object of the lake that can be created."""
 
     def build(self, context: LakeContext, state: LakeState) -> Built:
         """Write its files, over the lake in this state. The names of the new objects have to be free there."""
@@ -54,10 +53,8 @@ class ViewDefinition:
 
 def build_views(context: LakeContext, views: Iterable[View], state: LakeState, place: str) -> Built:
     """The files of views that are computed together. Errors of Spark come back as errors of Nabla."""
-    try:
+    with context.translating(place):
         built = build(context, {view.name: view for view in views}, state)
-    except PySparkException as error:
-        raise context.translate(error, place) from None
     reports = {name: report for name, (_, report) in built.items()}
     info = {name: report.brief() for name, report in reports.items()}
     return Built({name: entry for name, (entry, _) in built.items()}, info, reports)

@@ -28,7 +28,7 @@ from nabla.storage.table import Snapshot
 LOST = -1
 """The version of a source that was built again: whoever reads it must be recomputed."""
 REMEMBERED = 16
-"""How many past refreshes of a view the planner learns from."""
+"""The number of past refreshes of a view that the planner learns from."""
 
 Now = Callable[[str], Instant]
 """The present moment in a time zone."""
@@ -38,7 +38,8 @@ def has_moved(view: View, entry: Entry, versions: Mapping[str, int], moments: Mo
     """Whether a view may differ from its query by now: a source has another version than the one it reflects, or a function
     of the clock that it uses has another value. If not, its refresh is skipped."""
     reflected = entry.facts["sources"]
-    return any(reflected[name] != version for name, version in versions.items()) or moments.moved(view.clock)
+    moved = any(reflected[name] != version for name, version in versions.items())
+    return moved or (bool(view.clock) and moments.moved(view.clock))
 
 
 def moments_of(view: View, entry: Entry, now: Now) -> Moments:
@@ -106,8 +107,17 @@ class StaleViews:
         if not entry.facts.get("sources") or (self._among is not None and entry.name not in self._among):
             return False
         view, state = load_view(entry.name, entry.definition), self._versions.started
-        versions = {name: self._versions.version(name, entry, state) for name in view.sources}
+        versions = {name: self._version(name, entry, state) for name in view.sources}
         return has_moved(view, entry, versions, moments_of(view, entry, self._now)) or any(s in self for s in versions)
+
+    def _version(self, source: str, reader: Entry, state: LakeState) -> int:
+        """The version of a source for one of its readers. A table that is away has not moved as far as anybody can tell."""
+        try:
+            return self._versions.version(source, reader, state)
+        except NablaError as error:
+            if error.code != "NABLA_AWAY":
+                raise
+            return int(reader.facts["sources"][source])
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +152,7 @@ class RefreshInputs:
             must_rebuild = reason or must_rebuild
         stored = self.entry.facts
         past = tuple(Measured(**{**p, "changed": tuple(p.get("changed", ()))}) for p in stored.get("past", ()))
-        rows, clock_moved = stored.get("rows", 0), self.moments.moved(self.view.clock)
+        rows, clock_moved = stored.get("rows", 0), bool(self.view.clock) and self.moments.moved(self.view.clock)
         obstacles = self.view.obstacles
         return ViewFacts(self.view.name, rows, tuple(found), past, obstacles, must_rebuild, self.cold, clock_moved)
 
@@ -154,8 +164,6 @@ def _source_facts(name: str, source: Source) -> tuple[SourceFacts, str]:
     changed, gone, must_rebuild = 0, False, ""
     try:
         changed = source.changed_rows
-        if source.feed is None and source.old != source.new and source.change.schema_changed:
-            raise _schema_changed(name)
         gone = source.past_is_gone
     except NablaError as error:
         if error.code != "NABLA_VERSION_GONE":
@@ -163,15 +171,6 @@ def _source_facts(name: str, source: Source) -> tuple[SourceFacts, str]:
         must_rebuild = f"{error.code}: {error.message} (source {name})"
     moved = source.old != source.new
     return SourceFacts(name, source.after.rows, changed, 0, moved, source.after.bytes, gone), must_rebuild
-
-
-def _schema_changed(source: str) -> NablaError:
-    return NablaError(
-        "NABLA_SCHEMA_CHANGED",
-        f'the columns of "{source}" have changed since the view was made',
-        place=f'table "{source}"',
-        remedy="Register the table again and create the views that read it again, with rebuild=True.",
-    )
 
 
 def _other_layout(view: View) -> NablaError:

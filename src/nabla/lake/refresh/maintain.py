@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
+from threading import Lock
 from typing import Any
 
-from pyspark.errors import PySparkException
+from pyspark.errors import ArithmeticException
 
 from nabla._cached import cached_property
 from nabla.algebra.clock import Instant
 from nabla.engine.apply import Applied, Computed, ViewTables
+from nabla.engine.execute import run
 from nabla.engine.queries import Queries
 from nabla.engine.relations import Relations, Source
-from nabla.engine.run import run
-from nabla.engine.spark.frames import Sessions, Workspaces
+from nabla.engine.spark.frames import Sessions, Workspace, Workspaces
+from nabla.engine.spark.meaning import Settings
 from nabla.engine.spark.metrics import JobGroup
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.graph import Unit
@@ -24,13 +27,15 @@ from nabla.lake.objects.sources import current_source
 from nabla.lake.objects.view import View, load_view, task_of
 from nabla.lake.refresh.facts import RefreshInputs, clock_record, moments_of, state_snapshots, view_record
 from nabla.lake.reports import ViewReport
-from nabla.planner.steps import Mode, Plan
-from nabla.storage import faults
+from nabla.planner.steps import Mode, Plan, Size
+from nabla.storage import machine
 from nabla.storage.catalog import Entry, LakeState, Part
+
+OVERFLOW = "NABLA_OVERFLOW"  # the reason code of a refresh that had to recompute its view
 
 
 @dataclass(frozen=True)
-class Maintained:
+class MaintainedViews:
     """Views that were computed together: a report of each, and their new entries unless the refresh was skipped."""
 
     reports: Mapping[str, ViewReport]
@@ -49,20 +54,33 @@ class Maintenance:
 
     def __init__(self, context: LakeContext) -> None:
         self.context = context
-        self.workspace = Workspaces(context.spark.workspace)
+        self._workspaces: dict[Settings, Workspaces] = {}
+        self._lock = Lock()
 
     def __enter__(self) -> Maintenance:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.workspace.__exit__()
+        for workspaces in self._workspaces.values():
+            workspaces.__exit__()
+
+    def workspace(self, size: Size, settings: Settings) -> Workspace:
+        """A workspace that is shared by all views with these settings, made when Spark is first needed; a small refresh needs
+        none."""
+        with self._lock:
+            if settings not in self._workspaces:
+                self._workspaces[settings] = Workspaces(partial(self.context.spark.workspace, settings=settings))
+        return self._workspaces[settings](size)
+
+    def now(self, zone: str) -> Instant:
+        """The present moment, the same for all views, in a time zone."""
+        return replace(self._now, zone=zone)
 
     @cached_property
-    def now(self) -> Instant:
-        """The present moment, the same for all views."""
-        return self.context.now()
+    def _now(self) -> Instant:
+        return Instant.now("UTC")
 
-    def maintain(self, names: Unit, state: LakeState, sources: Mapping[str, Source], mode: Mode) -> Maintained:
+    def maintain(self, names: Unit, state: LakeState, sources: Mapping[str, Source], mode: Mode) -> MaintainedViews:
         """Bring a view, or those that are computed together, to the new versions of its sources."""
         begun = time.perf_counter()
         entries = {name: state.entries[name] for name in names}
@@ -74,27 +92,46 @@ class Maintenance:
         if plan.mode == "skip":
             seconds = time.perf_counter() - begun
             nothing = Applied(0, 0, 0)
-            return Maintained({n: _report(replace(plan, view=n), e, nothing, seconds, "") for n, e in entries.items()})
+            return MaintainedViews(
+                {n: _report(replace(plan, view=n), e, nothing, seconds, "") for n, e in entries.items()}
+            )
         group = JobGroup(lambda: self.context.spark.session, f"nabla-{uuid.uuid4().hex[:8]}", f"refresh of {name}")
-        try:
-            computed = self._run(views, plan, inputs, state, group)
-            faults.point("refresh.computed")
+        with self.context.translating(f'refresh of view "{name}"'):
+            plan, computed = self._compute(views, plan, inputs, state, group)
+            machine.point("refresh.computed")
             applied = {n: computed[n].result.apply(self._tables(views[n], entries[n])) for n in names}
-        except PySparkException as error:
-            raise self.context.translate(error, f'refresh of view "{name}"') from None
         seconds, versions = time.perf_counter() - begun, {s: source.new for s, source in sources.items()}
         reports, changed = {}, {}
         for n in names:
             report = _report(replace(plan, view=n), entries[n], applied[n], seconds, group.name)
-            report = replace(report, looked_at=computed[n].looked_at, rounds=computed[n].rounds, jobs=group.jobs)
+            report = replace(
+                report,
+                looked_at=computed[n].looked_at,
+                rounds=computed[n].rounds,
+                jobs=group.jobs if group.begun else 0,
+            )
             reports[n] = _with_sources(report, versions, applied[n])
             changed[n] = self._new_entry(views[n], plan, entries[n], applied[n], reports[n], inputs)
-        faults.point("refresh.written")
-        return Maintained(reports, changed)
+        machine.point("refresh.written")
+        return MaintainedViews(reports, changed)
 
     def _inputs(self, view: View, entry: Entry, sources: Mapping[str, Source]) -> RefreshInputs:
-        moments = moments_of(view, entry, lambda _: self.now)
+        moments = moments_of(view, entry, self.now)
         return RefreshInputs(view, entry, sources, moments, self.context.is_cold(view.name))
+
+    def _compute(
+        self, views: Mapping[str, View], plan: Plan, inputs: RefreshInputs, state: LakeState, group: JobGroup
+    ) -> tuple[Plan, dict[str, Computed]]:
+        """Run the plan. A partial result may leave the range of its type though the view itself does not, as when the least
+        BIGINT is deleted from a sum; then the view is recomputed, and if that fails, the query does."""
+        try:
+            return plan, self._run(views, plan, inputs, state, group)
+        except ArithmeticException as error:
+            if plan.mode != "incremental":
+                raise
+            why = self.context.translate(error, f'refresh of view "{plan.view}"').message
+            plan = replace(inputs.plan("full"), reason=f"{OVERFLOW}: a partial result cannot be kept: {why}")
+            return plan, self._run(views, plan, inputs, state, group)
 
     def _run(
         self,
@@ -105,9 +142,11 @@ class Maintenance:
         group: JobGroup,
     ) -> dict[str, Computed]:
         """Run the plan of a view, or of those that are computed together."""
-        view, spark, before = inputs.view, self.context.spark, group.before
-        spark.teach(view.functions)
-        sessions = Sessions(before(self.workspace), before(spark.shared), before(spark.separate))
+        view, spark = inputs.view, self.context.spark
+        if view.functions:
+            spark.teach(view)
+        makes = (self.workspace, spark.shared, spark.separate)
+        sessions = Sessions(*(_in_group(group, partial(make, settings=view.settings)) for make in makes))
         own = {name: current_source(self.context.log, name, state) for name in views} if view.recursive else {}
         states = state_snapshots(self.context.log, view, inputs.entry)
         queries = Queries(sessions, Relations({**inputs.sources, **own}, states, inputs.moments), plan)
@@ -118,7 +157,7 @@ class Maintenance:
         log = self.context.log
         states = {s.table: log.snapshot(entry.parts[s.table]) for s in view.staged.stages if s.table in entry.parts}
         data, feed = log.snapshot(entry.parts["data"]), log.folder(entry.parts["feed"])
-        return ViewTables(view.name, data, feed, states, self.workspace)
+        return ViewTables(view.name, data, feed, states, partial(self.workspace, settings=view.settings))
 
     def _new_entry(
         self,
@@ -134,6 +173,16 @@ class Maintenance:
         return replace(
             entry, parts=_advance_parts(entry, applied, report), facts=facts | clock_record(view, inputs.moments.after)
         )
+
+
+def _in_group(group: JobGroup, make: Callable[[Size], Workspace]) -> Callable[[Size], Workspace]:
+    """Workspaces whose first use begins the group of a refresh's jobs."""
+
+    def begin_and_make(size: Size) -> Workspace:
+        group.begin()
+        return make(size)
+
+    return begin_and_make
 
 
 def _advance_parts(entry: Entry, applied: Applied, report: ViewReport) -> dict[str, Part]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
-from typing import get_args
 
 from nabla.errors import NablaError, NotIncremental
 from nabla.lake.constraints.violations import Violated
@@ -16,13 +16,14 @@ from nabla.lake.objects.view import load_view
 from nabla.lake.refresh.facts import PinnedVersions, StaleViews
 from nabla.lake.refresh.maintain import Maintenance
 from nabla.lake.reports import RefreshReport, ViewReport
+from nabla.lake.trust import UNTRUSTED
 from nabla.lake.write.commit import Commit, retry
-from nabla.planner.steps import Mode
+from nabla.planner.steps import Mode, check_mode
 from nabla.storage.catalog import LakeState
 
-MODES = get_args(Mode)
 PARALLEL = 4
-RETRIES = 5
+UNREADABLE = ("NABLA_AWAY", "NABLA_SCHEMA_CHANGED")
+"""Errors of a registered table that keep the views that read it from being refreshed, and no others."""
 
 Progress = Callable[[ViewReport], None]
 
@@ -40,41 +41,48 @@ def refresh_views(
     context: LakeContext, names: Sequence[str], mode: Mode, progress: Progress | None = None
 ) -> RefreshReport:
     """Bring the views named, or all but the manual ones, up to date, and call the callbacks of those that changed."""
-    if mode not in MODES:
-        raise NablaError(
-            "NABLA_MODE", f"there is no mode {mode!r}", place="mode=", remedy=f"Use one of {', '.join(MODES)}."
-        )
+    check_mode(mode)
     state = context.log.state()
     wanted = [context.names(state).entry(n, "view", "constraint").name for n in names] or views_to_refresh(state)
     try:
-        return Refresh(context, mode).run(wanted, progress)
+        return Refresh(context, mode, holds_unreadable=not names).run(wanted, progress)
     finally:
-        context.subscriptions.deliver()
+        if context.subscriptions.active:
+            context.subscriptions.deliver()
 
 
 class Refresh:
-    """One call of `lake.refresh`: all views see their sources at the same versions, which are registered with Spark once."""
+    """One call of `lake.refresh`: all views see their sources at the same versions, which are registered with Spark once.
 
-    def __init__(self, context: LakeContext, mode: Mode) -> None:
+    With `holds_unreadable`, views over a registered table that is away or has lost columns are held back as those that would
+    violate a constraint are; without it, their error is raised.
+    """
+
+    def __init__(self, context: LakeContext, mode: Mode, *, holds_unreadable: bool) -> None:
         self.context = context
         self.log = context.log
         self.mode = mode
+        self.holds_unreadable = holds_unreadable
         self.started = self.log.state()
         self.versions = PinnedVersions(self.log, self.started)
         self.maintenance = Maintenance(context)
         self.held: set[str] = set()
+        self.untrusted: NablaError | None = None
 
     def run(self, names: Iterable[str], progress: Progress | None = None) -> RefreshReport:
         reports: dict[str, ViewReport] = {}
         wanted = with_upstream(names, self.started)
         if self.mode == "strict":
             self._refuse_obstacles(wanted)
-        with self.maintenance:
+        lease = self.log.leases.take()  # views of a layer leave files for those of the next one
+        with self.maintenance, closing(lease):
             for layer in layers(wanted, self.started):
                 for report in self._layer(layer):
                     reports[report.name] = report
                     if progress is not None:
                         progress(report)
+        if self.untrusted is not None:  # after all views that need no code of this lake
+            raise self.untrusted
         return RefreshReport({name: reports[name] for name in wanted})
 
     def _layer(self, layer: list[Job]) -> Iterator[ViewReport]:
@@ -94,7 +102,7 @@ class Refresh:
 
     def _refuse_obstacles(self, names: list[str]) -> None:
         """Raise NotIncremental, before anything is written, where a view that has to be refreshed cannot be maintained."""
-        stale = StaleViews(self.versions, names, lambda _: self.maintenance.now)
+        stale = StaleViews(self.versions, names, self.maintenance.now)
         for name in names:
             view = load_view(name, self.started.entries[name].definition)
             if view.obstacles and name in stale:
@@ -102,9 +110,17 @@ class Refresh:
                 raise NotIncremental(first.code, first.what, place=f'view "{name}", {first.place}', remedy=first.remedy)
 
     def _job(self, job: Job) -> list[ViewReport]:
-        return retry(lambda: self._attempt(job), RETRIES)
+        return retry(self.context, lambda: self._attempt(job))
 
     def _attempt(self, job: Job) -> list[ViewReport]:
+        try:
+            return self._try(job)
+        except NablaError as error:
+            if error.code not in UNREADABLE or not self.holds_unreadable:
+                raise
+            return self._hold(job, self.log.state(), f"{error.code}: {error.message}")
+
+    def _try(self, job: Job) -> list[ViewReport]:
         begun = time.perf_counter()
         state = self.log.state()
         reports: dict[str, ViewReport] = {}
@@ -115,7 +131,13 @@ class Refresh:
                 view = load_view(names[0], entry.definition)
                 if waiting := sorted(self.held.intersection(view.sources)):
                     return self._hold(job, state, f"waits for {', '.join(waiting)}, which is held back")
-                reports |= commit.maintain(names, self.versions.sources(entry, now), self.mode)
+                try:
+                    reports |= commit.maintain(names, self.versions.sources(entry, now), self.mode)
+                except NablaError as error:
+                    if error.code != UNTRUSTED:
+                        raise
+                    self.untrusted = self.untrusted or error
+                    return self._hold(job, state, error.message)
             if commit.changes:
                 commit.follow()
                 try:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
@@ -16,10 +18,10 @@ from nabla.algebra.nodes import Constant, Node
 from nabla.calculus.obstacles import expressions
 from nabla.engine import types
 from nabla.engine.driver.rounds import DriverRounds, Unsuited, suits
+from nabla.engine.execute import run
 from nabla.engine.queries import Queries
 from nabla.engine.relations import Relations
 from nabla.engine.rows import ComputedRows
-from nabla.engine.run import run
 from nabla.engine.spark.frames import Sessions, Workspace
 from nabla.engine.spark.rounds import Rounds
 from nabla.errors import NablaError
@@ -31,8 +33,7 @@ from nabla.frontends.datalog.stored import StoredRules, new_rules
 from nabla.frontends.datalog.terms import sql_of
 from nabla.frontends.spark_sql.define import define
 from nabla.lake.context import LakeContext
-from nabla.lake.objects.names import columns_of
-from nabla.lake.objects.sources import current_source, make_source
+from nabla.lake.objects.sources import columns_of, current_source, make_source
 from nabla.lake.objects.view import View, load_view, task_of
 from nabla.lake.refresh.create import ViewDefinition, create
 from nabla.lake.reports import RefreshReport
@@ -41,15 +42,23 @@ from nabla.planner.choose import LARGE_CHANGE
 from nabla.planner.steps import Plan, Size
 from nabla.storage.catalog import Entry, LakeState
 
+_NAME = re.compile(r"\w[\w .-]*")
+
 
 def create_rules(context: LakeContext, name: str, text: str, rebuild: bool = False) -> RefreshReport:
     """Read a program over the lake's tables and views, and build a view for each of its predicates: all, or none."""
+    if not _NAME.fullmatch(name):
+        remedy = "Use letters, digits, underscores, dots and dashes."
+        raise NablaError("NABLA_NAME", f"rules cannot be called {name!r}", place="name", remedy=remedy)
     state = context.log.state()
     known = programs(state).get(name)
     before = set(known.program.stored) if known else set()
     tables = {n: _columns(context, e) for n, e in state.entries.items() if n not in before}
     rules = new_rules(name, text, tables, lambda term, columns: _type_of(context, sql_of(term), columns))
     program = rules.program
+    if not program.stored:
+        remedy = "Write at least one, such as path(X, Y) :- edge(X, Y)."
+        raise NablaError("NABLA_RULES_SYNTAX", "there is no rule in the text", place=f'rules "{name}"', remedy=remedy)
     if known is not None and not rebuild:
         raise _exists(context, known, program)
     _refuse_circles(state, rules)
@@ -83,7 +92,7 @@ def _meaning(program: Program) -> tuple[object, ...]:
 
 
 def _refuse_circles(state: LakeState, rules: StoredRules) -> None:
-    """Rules that are replaced may not read a view that reads their own predicates."""
+    """Refuse new rules that read a view which reads their own predicates."""
     own, waiting = set(rules.program.stored), list(rules.program.tables)
     seen: set[str] = set()
     while waiting:
@@ -110,7 +119,7 @@ def drop_rules(context: LakeContext, name: str) -> None:
 
 
 def _refuse_use(state: LakeState, name: str, predicates: Set[str], besides: Set[str]) -> None:
-    """Predicates that are to go must not be read by others."""
+    """Refuse to remove predicates that other views read."""
     for other, entry in state.entries.items():
         used = predicates & entry.facts.get("sources", {}).keys()
         if used and other not in besides:
@@ -138,13 +147,13 @@ def ask(context: LakeContext, question: str) -> DataFrame:
     program = rules.program
     read = {n: current_source(context.log, n, state) for n in program.tables}
     size: Size = "large" if sum(s.after.rows for s in read.values()) > LARGE_CHANGE else "tiny"
-    now = context.now()
-    schema = load_view(predicate, state.entries[predicate].definition).schema
-    workspace = Workspace(context.spark.engine(size), context.log.new_staging(), size)
+    view = load_view(predicate, state.entries[predicate].definition)
+    now = context.now(view.settings)
+    workspace = context.spark.workspace(size, view.settings)
     plan = Plan(predicate, "full", "asked", (), size=size)
-    sessions = Sessions(lambda size: workspace, context.spark.shared, context.spark.separate)
+    sessions = context.spark.sessions(lambda size: workspace, view.settings)
     queries = Queries(sessions, Relations(read, {}, Moments(now, now)), plan)
-    frame = _answer(program, question, queries, schema).frame(context.spark.home)
+    frame = _answer(program, question, queries, view.schema).frame(context.spark.home)
     return frame.toDF(*(c.name for c in program.columns(predicate)))
 
 
@@ -164,9 +173,10 @@ def recompute_recursive(
     """A recursive view computed from scratch by Spark, from the versions that it reflects."""
     assert view.rules is not None
     sources = {n: make_source(context.log, n, state, v, v) for n, v in entry.facts["sources"].items()}
-    now = context.now()
+    now = context.now(view.settings)
     plan = Plan(view.name, "full", "verified", ())
-    sessions = Sessions(lambda size: workspace, lambda size: workspace, context.spark.separate)
+    separate = partial(context.spark.separate, settings=view.settings)
+    sessions = Sessions(lambda size: workspace, lambda size: workspace, separate)
     queries = Queries(sessions, Relations(sources, {}, Moments(now, now)), plan)
     views = {p: load_view(p, state.entries[p].definition) for p in view.group}
     return run(task_of(views), queries, only_spark=True)[view.name].whole.rows.frame(workspace)
@@ -231,7 +241,7 @@ def _type_of(context: LakeContext, sql: str, columns: Mapping[str, str]) -> str:
     """The type that Spark gives an expression of a rule, which has to depend on its facts alone: no rand(), no clock."""
     row = ", ".join(f"CAST(NULL AS {kind}) AS {quote(name)}" for name, kind in columns.items())
     try:
-        frame = context.spark.session.sql(f"SELECT {sql} AS value FROM (SELECT {row or '1 AS one'})")
+        frame = context.spark.home.sql(f"SELECT {sql} AS value FROM (SELECT {row or '1 AS one'})")
     except PySparkException as error:
         raise UnknownType(str(error).splitlines()[0]) from error
     plan = define(context.spark.session, frame, (), "value").plan

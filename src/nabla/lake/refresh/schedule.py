@@ -24,7 +24,7 @@ def check_schedule(maintain: str) -> str:
 
 
 def freshness(maintain: str) -> float | None:
-    """How many seconds a view may be behind; None for a word."""
+    """The seconds that a view may be behind; None if `maintain` is a word."""
     match = _TIME.fullmatch(maintain.lower())
     unit = _SECONDS.get(match[2]) if match else None
     return float(match[1]) * unit if match and unit else None

@@ -19,8 +19,8 @@ from pyspark.sql.types import StructType
 
 from nabla._cached import cached_property
 from nabla.engine import types
-from nabla.lake.objects.names import Names, columns_of
-from nabla.lake.objects.sources import make_source
+from nabla.lake.objects.names import Names, check_version
+from nabla.lake.objects.sources import columns_of, make_source
 from nabla.storage import bags
 from nabla.storage.catalog import Entry, LakeState
 from nabla.storage.lakelog import LakeLog
@@ -143,22 +143,24 @@ class Subscriptions:
 
     def __init__(self, log: LakeLog) -> None:
         self._log = log
-        self._all: tuple[Subscription, ...] = ()
+        self.active: tuple[Subscription, ...] = ()
         self._lock = threading.Lock()
 
     def add(self, view: str, callback: Callback, since: int | None) -> Subscription:
         """Subscribe a callback to the changes of a view after version `since`, or from now on."""
         entry = Names(self._log.state(), self._log.path).entry(view, "view")
+        if since is not None:
+            check_version(entry, since)
         subscription = Subscription(self._log, entry, callback, since, self._remove)
         with self._lock:
-            self._all += (subscription,)
+            self.active += (subscription,)
         return subscription
 
     def _remove(self, subscription: Subscription) -> None:
         with self._lock:
-            self._all = tuple(s for s in self._all if s is not subscription)
+            self.active = tuple(s for s in self.active if s is not subscription)
 
     def deliver(self) -> None:
         """Call all callbacks whose views have changed since they were called last."""
-        for subscription in self._all:
+        for subscription in self.active:
             subscription.deliver()

@@ -11,7 +11,7 @@ from nabla.errors import NablaError
 from nabla.frontends.nested.language import Nested
 from nabla.frontends.spark_sql.define import define
 from nabla.lake.context import LakeContext
-from nabla.lake.objects.names import columns_of
+from nabla.lake.objects.sources import columns_of
 from nabla.lake.objects.view import View, load_view
 from nabla.lake.refresh.create import ViewDefinition, create
 from nabla.lake.refresh.schedule import check_schedule

@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from nabla.errors import NablaError
+from nabla._arguments import accepts
+from nabla.errors import NablaError, wrong_argument
 from nabla.lake.constraints.violations import Violated
 from nabla.lake.context import HasContext
 from nabla.lake.objects.graph import with_upstream
@@ -14,7 +15,7 @@ from nabla.lake.refresh.facts import PinnedVersions, StaleViews
 from nabla.lake.refresh.refresh import refresh_views, views_to_refresh
 from nabla.lake.refresh.schedule import freshness
 from nabla.lake.reports import ViewReport
-from nabla.planner.steps import Mode
+from nabla.planner.steps import Mode, check_mode
 from nabla.storage.catalog import Entry
 
 PATIENCE = 60.0
@@ -40,8 +41,20 @@ class Watch:
     failed: Callable[[NablaError], object] = _nothing
     _failures: int = field(default=0, init=False)
 
+    def __post_init__(self) -> None:
+        if not hasattr(self.lake, "context"):
+            raise wrong_argument("lake", self.lake, "a lake that nabla.open gave")
+        if not accepts(Sequence[str], self.views):
+            raise wrong_argument("views", self.views, "a list of names")
+        for name in ("refreshed", "failed"):
+            if not callable(getattr(self, name)):
+                raise wrong_argument(name, getattr(self, name), "a function")
+        if not accepts(int | float, self.interval) or not self.interval >= 0:
+            raise wrong_argument("interval", self.interval, "a number of seconds")
+        check_mode(self.mode)
+
     def run(self, wait: Wait, seconds: float | None = None) -> None:
-        """Until `wait` says so, or for so many seconds. A refresh that has begun is finished."""
+        """Watch until `wait` ends it, or for a number of seconds; a refresh that has begun is finished."""
         end = None if seconds is None else time.monotonic() + seconds
         while True:
             self.turn()
@@ -91,6 +104,6 @@ class Watch:
 
 
 def _may_wait_no_longer(entry: Entry) -> bool:
-    """A view with a target freshness collects changes until its last refresh is so long ago."""
+    """Whether a view has to be refreshed now; one with a target freshness collects changes for that time."""
     target = freshness(entry.definition.get("maintain", "deferred"))
     return target is None or time.time() - entry.facts.get("refreshed", 0.0) >= target

@@ -8,6 +8,7 @@ anything fails before that, the files are deleted.
 from __future__ import annotations
 
 import logging
+import random
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -23,24 +24,40 @@ from nabla.lake.objects.view import load_view
 from nabla.lake.refresh.maintain import Maintenance
 from nabla.lake.reports import ViewReport
 from nabla.planner.steps import Mode
-from nabla.storage import faults
+from nabla.storage import machine
 from nabla.storage.catalog import Entry, LakeState
 from nabla.storage.lakelog import new_transaction
-from nabla.storage.uncommitted import Uncommitted
+from nabla.storage.machine import current
+from nabla.storage.uncommitted import Lease, Uncommitted
 
 _LOG = logging.getLogger("nabla")
 
 T = TypeVar("T")
 
 
-def retry(attempt: Callable[[], T], times: int, prepare: Callable[[], None] = lambda: None) -> T:
-    """The result of an attempt. After a Conflict it is made again, `times` times in all, and `prepare` is called before."""
-    for _ in range(times - 1):
+MOST_ATTEMPTS = 200
+"""The number of attempts to do work on top of other writers' commits. A writer can get the right to go first, so they
+are enough for as many writers as a lake will ever have."""
+PATIENT_ATTEMPTS = 4
+"""After so many attempts a writer lets all others wait until it is through."""
+LONGEST_PAUSE = 0.5
+
+
+def retry(context: LakeContext, attempt: Callable[[], T], prepare: Callable[[], None] = lambda: None) -> T:
+    """The result of an attempt. After a Conflict it is made again, and `prepare` is called before.
+
+    Writers that met pause for a while, each for another one, so that they do not meet again.
+    """
+    for number in range(MOST_ATTEMPTS):
         try:
-            return attempt()
+            with context.log.leases.turn(wanted=number >= PATIENT_ATTEMPTS):
+                return attempt()
         except Conflict:
-            prepare()
-    return attempt()
+            if number == MOST_ATTEMPTS - 1:
+                raise
+        current().wait(random.uniform(0, min(0.005 * 2**number, LONGEST_PAUSE)))
+        prepare()
+    raise AssertionError("the last attempt has returned or raised")
 
 
 class Commit:
@@ -56,6 +73,7 @@ class Commit:
         self._shared = maintenance is not None
         self._maintenance = maintenance or Maintenance(context)
         self._uncommitted = Uncommitted()
+        self._lease: Lease | None = None
         self._transaction = ""
         self._published = False
         self._settled: set[str] = set()
@@ -63,6 +81,7 @@ class Commit:
         self.info: dict[str, Mapping[str, Any]] = {}
 
     def __enter__(self) -> Commit:
+        self._lease = self._context.log.leases.take()
         self._uncommitted.__enter__()
         return self
 
@@ -73,22 +92,24 @@ class Commit:
                 if not self._is_published():
                     self._uncommitted.discard()
         finally:
+            if self._lease is not None:
+                self._lease.close()
             if not self._shared:
                 self._maintenance.__exit__()
 
     def _is_published(self) -> bool:
-        """After an interrupt nobody knows whether the log was written, so the log is asked."""
+        """Ask the log whether the commit was written, which is unknown after an interrupt."""
         tried = bool(self._transaction)
         return tried and (self._published or self._context.log.has(self._transaction, self._base.version))
 
     @property
     def state(self) -> LakeState:
-        """The lake as it would be."""
+        """The state of the lake after this commit."""
         return replace(self._base, entries=self._base.changed(self.changes))
 
     @property
     def moved(self) -> set[str]:
-        """The objects whose content would be another one."""
+        """The objects whose content this commit changes."""
         return {name for name, entry in self.changes.items() if entry is not None and self._differs(entry)}
 
     def _differs(self, entry: Entry) -> bool:
@@ -97,17 +118,17 @@ class Commit:
         return before is None or (before.parts["data"].path, before.parts["data"].version) != (new.path, new.version)
 
     def put(self, entries: Mapping[str, Entry], info: Mapping[str, Mapping[str, Any]]) -> None:
-        """Objects as they are to be."""
+        """Add or replace objects."""
         self.changes |= entries
         self.info |= info
         self._settled |= entries.keys()
 
     def drop(self, names: Iterable[str]) -> None:
-        """Objects that go, unless they are put again."""
+        """Remove objects, unless they are put again."""
         self.changes |= dict.fromkeys(names)
 
     def outdate(self, entries: Mapping[str, Entry]) -> None:
-        """Objects that stay, but whose sources are built again: those that move at once still have to follow."""
+        """Note objects that stay, but whose sources are built again: those that move at once still have to follow."""
         self.changes |= entries
 
     def follow(self, wanted: Callable[[Entry], bool] = moves_at_once) -> None:
@@ -158,7 +179,7 @@ class Commit:
     def publish(self, operation: str, reads: Collection[str] = ()) -> None:
         """Make it visible in one step. Conflict where an object that it was computed from, those in `reads` included, has
         changed since, or where there is a new one that would have to follow."""
-        faults.point("commit.ready")
+        machine.point("commit.ready")
         moved = self.moved
 
         def involved(state: LakeState) -> set[str]:

@@ -1,4 +1,4 @@
-"""New tables: what users declare is checked before anything is written."""
+"""New tables: the declarations of users are checked before anything is written."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from typing import Any
 from pyspark.sql.types import StructType
 
 from nabla.engine import intake, types
+from nabla.errors import NablaError
 from nabla.frontends.nested.schema import check_order
 from nabla.lake.constraints.constraints import ConstraintDefinition, check_action, declared_constraints
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.names import check_columns, key_of, shape_of
-from nabla.lake.objects.sources import count_keys
+from nabla.lake.objects.sources import count_keys, table_of
 from nabla.lake.refresh.create import Built, Definition, create
 from nabla.lake.write import nested_tables as nests
 from nabla.lake.write.new_table import new_table
 from nabla.storage.catalog import Entry, LakeState, Part
+from nabla.storage.locations import is_inside
 from nabla.storage.table import StoredTable
 
 
@@ -33,22 +35,29 @@ class TableDefinition:
 
     def build(self, context: LakeContext, state: LakeState) -> Built:
         context.names(state).check_new(self.name)
-        entry = new_table(context, self.name, self.shape, self.data, self.definition)
+        with context.translating(f'table "{self.name}"'):
+            entry = new_table(context, self.name, self.shape, self.data, self.definition)
         return Built({self.name: entry}, {self.name: {"inserted": entry.facts["rows"], "deleted": 0}})
 
 
 @dataclass(frozen=True)
 class RegisteredDefinition:
-    """A Delta table that others write, to be read only."""
+    """A Delta table that others write, to be read only. Registered again, it has the columns that were added since."""
 
     name: str
     table: StoredTable
     key: str | Sequence[str] | None
 
     def build(self, context: LakeContext, state: LakeState) -> Built:
-        context.names(state).check_new(self.name)
         snapshot = self.table.snapshot()
-        keys = key_of(self.key, types.from_json(snapshot.schema_json), f'table "{self.name}"')
+        existing = context.names(state).find(self.name)
+        if existing is not None and existing.kind == "registered" and existing.parts["data"].path == self.table.folder:
+            table_of(context.log, existing).snapshot()  # readers go on, so no column of theirs may be gone
+            key = self.key or existing.definition["key"]
+        else:
+            context.names(state).check_new(self.name)
+            key = self.key
+        keys = key_of(key, types.from_json(snapshot.schema_json), f'table "{self.name}"')
         definition = {"schema": snapshot.schema_json, "key": keys, "foreign_keys": {}}
         entry = Entry(self.name, "registered", definition, {"data": Part(self.table.folder, snapshot.version)})
         return Built({self.name: entry}, {self.name: {"path": self.table.folder}})
@@ -70,9 +79,11 @@ def create_table(
     keys = key_of(key, shape, what)
     foreign = context.names(state).check_foreign_keys(foreign_keys, shape, what)
     definitions: list[Definition] = [
-        TableDefinition(name, shape, data, {"schema": shape.json(), "key": keys, "foreign_keys": foreign})
+        TableDefinition(
+            name, shape, data, {"schema": shape.json(), "key": keys, "foreign_keys": foreign, "enforced": True}
+        )
     ]
-    if enforce:
+    if enforce is not False:
         action = check_action("reject" if enforce is True else enforce)
         queries = declared_constraints(name, keys, foreign)
         definitions += [ConstraintDefinition(constraint, query, action) for constraint, query in queries.items()]
@@ -84,7 +95,7 @@ def create_nested(context: LakeContext, name: str, schema: str | StructType | No
     """Create a table in partitioned normal form."""
     state = context.log.state()
     shape = _new_shape(context, state, name, schema, data)
-    shape = types.to_stored(shape, shape.names)  # NULLs are keys like others
+    _refuse_declarations(shape, name)
     check_order(shape)
     definition = {"schema": shape.json(), "key": nests.nested_key(shape), "foreign_keys": {}, "nested": True}
     if data is not None:
@@ -94,7 +105,26 @@ def create_nested(context: LakeContext, name: str, schema: str | StructType | No
 
 def register(context: LakeContext, name: str, path: str | os.PathLike[str], key: str | Sequence[str] | None) -> None:
     """Take a Delta table of others into the lake."""
-    create(context, context.log.state(), "register", [RegisteredDefinition(name, StoredTable(path), key)])
+    table = StoredTable(path)
+    if is_inside(table.folder, context.path):
+        raise NablaError(
+            "NABLA_PATH",
+            "the lake cannot register what is in its own folder",
+            place=table.folder,
+            remedy="Read its tables by their names, and register Delta tables from elsewhere.",
+        )
+    create(context, context.log.state(), "register", [RegisteredDefinition(name, table, key)])
+
+
+def _refuse_declarations(shape: StructType, name: str) -> None:
+    for field in shape.fields:
+        if not field.nullable or types.has_declarations(field.dataType):
+            raise NablaError(
+                "NABLA_NESTED_SCHEMA",
+                "a nested table has neither NOT NULL nor lengths: NULLs are keys like others",
+                place=f'column "{field.name}" of table "{name}"',
+                remedy="Leave out NOT NULL, and declare texts as STRING.",
+            )
 
 
 def _new_shape(

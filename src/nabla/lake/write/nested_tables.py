@@ -16,7 +16,6 @@ from nabla.algebra.sql import to_sql
 from nabla.engine import intake, types
 from nabla.engine.apply import Replacement
 from nabla.engine.sources import snapshot_frame
-from nabla.engine.spark.frames import Workspace
 from nabla.errors import NablaError
 from nabla.frontends.nested import expressions, language, model
 from nabla.frontends.nested.equations import Sign
@@ -92,8 +91,13 @@ def _named(rows: Iterable[Any], struct: StructType, schema: Schema, table: str, 
         values = dict(model.attributes(row, schema, path, f'table "{table}", '))
         for name, part in schema.parts:
             kind = struct[name].dataType
-            if isinstance(kind, ArrayType) and isinstance(kind.elementType, StructType) and values.get(name):
-                values[name] = list(_named(values[name], kind.elementType, part, table, (*path, name)))
+            inside = values.get(name)
+            if (
+                isinstance(kind, ArrayType)
+                and isinstance(kind.elementType, StructType)
+                and isinstance(inside, list | tuple)
+            ):
+                values[name] = list(_named(inside, kind.elementType, part, table, (*path, name)))
         yield values
 
 
@@ -150,7 +154,7 @@ def update_frame(context: LakeContext, c: TableChange, frame: DataFrame, sign: S
         update_rows(c, read(frame, c.visible, c.name), sign)
         return
     schema, update = Schema.of(c.visible), prime_subschema(frame, c)
-    with Workspace(frame.sparkSession, context.log.new_staging()) as workspace:
+    with context.spark.workspace_in(frame.sparkSession) as workspace:
         rows = canonical_frame(frame)
         path = workspace.path()
         rows.write.parquet(path)
@@ -160,7 +164,7 @@ def update_frame(context: LakeContext, c: TableChange, frame: DataFrame, sign: S
             "": workspace.name("table", lambda: snapshot_frame(workspace, c.snapshot, c.visible.names)),
         }
         text = to_sql(updated_plan(schema, update, sign), lambda scan: tables.get(scan.table, tables[""]))
-        found = frame.sparkSession.sql(text).toArrow()
+        found = workspace.sql(text).toArrow()
         touched = files.read_folder(path, list(schema.key))
     new = types.conform(found.select([schema.names.index(name) for name in c.visible.names]), c.stored)
     names = stored_key(c)

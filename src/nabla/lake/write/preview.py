@@ -11,12 +11,11 @@ from pyspark.sql import DataFrame
 
 from nabla._cached import cached_property
 from nabla.engine import types
-from nabla.engine.sources import snapshot_frame
+from nabla.engine.sources import user_frame
 from nabla.lake.constraints.violations import Violation
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.graph import is_derived, upstream_units
-from nabla.lake.objects.names import columns_of
-from nabla.lake.objects.sources import make_source
+from nabla.lake.objects.sources import columns_of, make_source
 from nabla.lake.refresh.facts import PinnedVersions
 from nabla.lake.refresh.subscriptions import ViewChange
 from nabla.lake.write.commit import Commit
@@ -56,7 +55,7 @@ def preview(context: LakeContext, transaction: Transaction) -> Preview:
     changes = transaction.changes
     changes.take_over_written()
     state = changes.state
-    with Commit(context, state) as commit:  # which is never published
+    with Commit(context, state) as commit:  # this commit is never published
         changes.put_into(commit)
         commit.follow(is_derived)
         found = {name: _change(context, state.entries[name], commit.state) for name in sorted(commit.moved)}
@@ -76,12 +75,12 @@ def read_fresh(context: LakeContext, entry: Entry) -> DataFrame:
     """A view as a refresh would leave it. The files of that version are kept for this reader alone."""
     started = context.log.state()
     versions = PinnedVersions(context.log, started)
-    with Commit(context, started) as commit:  # which is never published
+    with Commit(context, started) as commit:  # this commit is never published
         for names in upstream_units([entry.name], started):
             now = commit.state
             commit.maintain(names, versions.sources(now.entries[names[0]], now), "auto")
         snapshot = _keep(context, commit.state.entries[entry.name].parts["data"])
-        return snapshot_frame(context.spark.home, snapshot, columns_of(entry))
+        return user_frame(context.spark.home, snapshot, columns_of(entry))
 
 
 def _keep(context: LakeContext, part: Part) -> Snapshot:

@@ -24,13 +24,11 @@ from nabla.lake.write.commit import Commit, retry
 from nabla.storage import bags, changes, files
 from nabla.storage.catalog import Entry, LakeState, Part
 
-RETRIES = 5
-
 
 def revert(context: LakeContext, version: int) -> RevertReport:
     """Give everything the content back that it had at a version of the lake, in one commit."""
     try:
-        return retry(lambda: _attempt(context, version), RETRIES)
+        return retry(context, lambda: _attempt(context, version))
     finally:
         context.subscriptions.deliver()
 

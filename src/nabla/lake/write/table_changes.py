@@ -42,6 +42,10 @@ class TableChanges:
         if entry.name not in self._changes:
             snapshot = self._context.log.snapshot(entry.parts["data"])
             visible = types.from_json(entry.definition["schema"])
+            if not entry.definition.get(
+                "enforced"
+            ):  # a table of Nabla 0.1, which took NOT NULL and lengths for comments
+                visible = types.to_stored(visible, visible.names)
             self._changes[entry.name] = TableChange(entry.name, entry, visible, snapshot)
         return self._changes[entry.name]
 

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, suppress
+from decimal import Decimal
 from types import TracebackType
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from nabla._arguments import check_arguments
 from nabla.engine import intake
-from nabla.engine.sources import snapshot_frame
 from nabla.errors import Conflict, NablaError
 from nabla.frontends.nested.equations import Sign
 from nabla.lake.constraints.quarantine import hold_back, quarantined_tables
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.graph import is_derived
-from nabla.lake.objects.names import columns_of
-from nabla.lake.objects.sources import count_keys, current_version
+from nabla.lake.objects.sources import count_keys
 from nabla.lake.write import nested_tables as nests
 from nabla.lake.write.commit import Commit, retry
+from nabla.lake.write.conditions import Seen, entry_frame, named_in
 from nabla.lake.write.operations import (
     delete_rows,
     delete_where,
@@ -31,14 +34,15 @@ from nabla.lake.write.table_change import TableChange
 from nabla.lake.write.table_changes import TableChanges
 from nabla.lake.write.write_change import write_change
 from nabla.storage.catalog import Entry
-from nabla.storage.uncommitted import Uncommitted
-
-RETRIES = 10
-"""How often a transaction is repeated on top of other writers' commits before it gives up."""
+from nabla.storage.uncommitted import Lease, Uncommitted
 
 Operation = Callable[[TableChange], None]
 
+Sql = str | int | float | bool | Decimal
+"""An expression in Spark SQL. A number is one, too."""
 
+
+@check_arguments
 class Transaction:
     """Made by `lake.transaction()`. Leaving the `with` block commits; an exception leaves the lake as it was."""
 
@@ -47,7 +51,9 @@ class Transaction:
         self._changes = TableChanges(context, context.log.state())
         self._operations: list[tuple[str, Operation]] = []
         self._reads: set[str] = set()
+        self._evaluated: set[str] = set()
         self._uncommitted = Uncommitted()
+        self._lease: Lease | None = None
         self._closed = False
 
     def __enter__(self) -> Transaction:
@@ -66,11 +72,12 @@ class Transaction:
         """Insert rows: a DataFrame, a pyarrow Table, or a list of tuples or dicts."""
         change = self._change(table)
         if isinstance(rows, DataFrame):
-            frame = intake.fit_frame(rows, change.visible, change.name)
-            frame = nests.canonical_frame(frame) if change.nested else frame
+            with self._translating(change):
+                frame = intake.fit_frame(rows, change.visible, change.name)
+                frame = nests.canonical_frame(frame) if change.nested else frame
             self._do(table, lambda c: insert_frame(c, frame, self._changes.new_staging()))
         else:
-            arrow = read_rows(change, rows)
+            arrow = self._read_rows(change, rows)
             self._do(table, lambda c: c.add(arrow, 1))
 
     def delete(self, table: str, where: str | None = None, rows: intake.Data = None) -> None:
@@ -84,13 +91,13 @@ class Transaction:
                 remedy="Pass where= or rows=.",
             )
         if rows is not None:
-            arrow = read_rows(change, rows)
+            arrow = self._read_rows(change, rows)
             self._do(table, lambda c: delete_rows(c, arrow))
         else:
             assert where is not None
-            self._do(table, lambda c: delete_where(self._context, c, where))
+            self._do(table, lambda c: delete_where(self._context, c, where, self._seen_by(c, where)))
 
-    def update(self, table: str, set: Mapping[str, str], where: str | None = None) -> None:
+    def update(self, table: str, set: Mapping[str, Sql], where: str | None = None) -> None:
         """Give columns new values, as SQL expressions over the old row, in the rows for which a condition holds."""
         change = self._change(table)
         names = {f.name.casefold(): f.name for f in change.visible.fields}
@@ -103,7 +110,9 @@ class Transaction:
                 remedy=f"It has the columns {', '.join(change.visible.names)}.",
             )
         values = {names[column.casefold()]: str(text) for column, text in set.items()}
-        self._do(table, lambda c: update_where(self._context, c, values, where))
+        condition = "true" if where is None else where
+        texts = (condition, *values.values())
+        self._do(table, lambda c: update_where(self._context, c, values, condition, self._seen_by(c, *texts)))
 
     def merge(self, table: str, rows: intake.Data) -> None:
         """r ⊕ δ: add rows and parts of rows, at any level, to a nested table.
@@ -136,20 +145,18 @@ class Transaction:
         """
         entry = self._context.names(self.changes.state).entry(name)
         self._reads.add(entry.name)
-        entry = self._changed_entry(entry)
-        table = self._context.log.table(entry.parts["data"])
-        snapshot = table.snapshot(current_version(self._context.log, entry))
-        return snapshot_frame(self._context.spark.home, snapshot, columns_of(entry))
+        return entry_frame(self._context, self._context.spark.home, self._changed_entry(entry))
 
     def commit(self) -> None:
         """Write the net change of every table and make it visible in one step."""
         self._check_open()
         try:
-            done = retry(self._commit_once, RETRIES, self._replay)
+            done = retry(self._context, self._commit_once, self._replay)
         finally:
             self._close()
         for name in done.moved & self._changes.tables:
-            count_keys(self._context.log, name, done.info[name]["inserted"] + done.info[name]["deleted"])
+            with suppress(NablaError, OSError):  # the transaction is committed, and counts only help
+                count_keys(self._context.log, name, done.info[name]["inserted"] + done.info[name]["deleted"])
         if any(is_derived(self._changes.state.entries[name]) for name in done.moved):
             self._context.subscriptions.deliver()
 
@@ -167,14 +174,35 @@ class Transaction:
         self._closed = True
         self._changes.close()
         self._uncommitted.discard()
+        if self._lease is not None:
+            self._lease.close()
 
     def _change(self, table: str) -> TableChange:
         return self.changes.change(table)
 
+    def _translating(self, change: TableChange) -> AbstractContextManager[None]:
+        return self._context.translating(f'change of table "{change.name}"')
+
+    def _read_rows(self, change: TableChange, rows: intake.Data) -> pa.Table:
+        with self._translating(change):
+            return read_rows(change, rows)
+
     def _do(self, table: str, operation: Operation) -> None:
+        self._apply(table, operation)
+        self._operations.append((self._change(table).name, operation))
+
+    def _apply(self, table: str, operation: Operation) -> None:
         change = self._change(table)
-        operation(change)
-        self._operations.append((change.name, operation))
+        if self._lease is None:  # Spark may write rows now, long before they are committed
+            self._lease = self._context.log.leases.take()
+        with self._translating(change):
+            operation(change)
+
+    def _seen_by(self, change: TableChange, *texts: str) -> Seen:
+        """The objects that subqueries in these texts read; `_replay` evaluates the texts again if one has changed."""
+        names = named_in(texts, self._changes.state)
+        self._evaluated |= {change.name, *names}
+        return {name: self._changed_entry(self._changes.state.entries[name]) for name in names}
 
     def _changed_entry(self, entry: Entry) -> Entry:
         """A table with the changes of this transaction, in files that are deleted when it ends."""
@@ -197,9 +225,10 @@ class Transaction:
                     remedy="Repeat the transaction.",
                 )
         before.close()
+        self._evaluated = set()
         self._changes = TableChanges(self._context, state)
         for table, operation in self._operations:
-            operation(self._change(table))
+            self._apply(table, operation)
 
     def _commit_once(self) -> Commit:
         """Commit the changes, but for rows that a constraint sets aside. These are found by trying: a change that violates
@@ -213,5 +242,5 @@ class Transaction:
                 if not hold_back(self._changes, commit):
                     commit.check()
                     if commit.changes:
-                        commit.publish("transaction", self._reads)
+                        commit.publish("transaction", self._reads | self._evaluated)
                     return commit

@@ -68,7 +68,7 @@ def _replace(snapshot: Snapshot, new: Replacement) -> tuple[list[DataFile], list
 
 
 def _check_present(change: TableChange, needed: pa.Table, deleted: pa.Table) -> None:
-    """Rows that were deleted and put back later must have been there, too, but the net change does not show them."""
+    """Refuse a deletion of rows that were not there, even if they were put back later: the net change does not show it."""
     beyond = bags.consolidate(pa.concat_tables([needed, bags.negated(deleted)]))
     if pc.any(pc.greater(beyond.column(N), 0)).as_py():
         missing = absent(change.snapshot, needed)

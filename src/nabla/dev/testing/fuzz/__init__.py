@@ -1,2 +1,2 @@
-"""The fuzzer: `python -m nabla.dev.testing.fuzz`. Random tables, views and changes; what is maintained against what is
-recomputed. See docs/fuzzing.md."""
+"""The fuzzer: `python -m nabla.dev.testing.fuzz`. It makes random tables, views and changes, and compares maintained
+views with recomputed ones. See docs/fuzzing.md."""

@@ -24,7 +24,7 @@ _SHOWN = 5
 
 
 def rounded(rows: Iterable[tuple[Any, ...]]) -> Bag:
-    """Floating point numbers to nine digits: the last ones may depend on the order of summation."""
+    """Rows as a bag, with floating point numbers rounded to nine digits: the last digits depend on the order of summation."""
     return Counter(tuple(_plain(value, _DIGITS) for value in row) for row in rows)
 
 
@@ -51,11 +51,19 @@ def _plain(value: Any, digits: int) -> Any:
 def rows_of(table: pa.Table) -> list[tuple[Any, ...]]:
     if not table.num_columns:
         return [()] * table.num_rows
-    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    return list(zip(*map(_values, table.columns), strict=True))
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    """The values as Python has them; dates beyond the years that it knows as texts."""
+    try:
+        return column.to_pylist()
+    except (OverflowError, ValueError):
+        return column.cast(pa.string()).to_pylist()
 
 
 def stored(lake: Lake, view: str) -> tuple[list[tuple[Any, ...]], int]:
-    """The rows of a view as its files have them, and its version. No Spark job."""
+    """The rows of a view, read from its files without Spark, and its version."""
     part = lake.context.log.state().entries[view].parts["data"]
     return rows_of(reading.read(lake.context.log.snapshot(part))), part.version
 
@@ -76,7 +84,7 @@ def feed(lake: Lake, view: str, since: int) -> tuple[list[tuple[Any, ...]], list
 
 @dataclass(frozen=True)
 class Contents:
-    """A view at a time: its rows as stored, and its version."""
+    """The stored rows of a view at a version."""
 
     rows: list[tuple[Any, ...]]
     version: int
@@ -90,7 +98,7 @@ def wrong_content(found: Iterable[tuple[Any, ...]], expected: Iterable[tuple[Any
 
 
 def wrong_feed(lake: Lake, view: str, before: Contents, after: Contents, counts: tuple[int, int]) -> str | None:
-    """Is the feed the minimal change from before to after, and does the report count it?"""
+    """The fault of a feed that is not the minimal change from before to after, or that the report counts wrongly."""
     inserted, deleted = feed(lake, view, before.version)
     if both := exact(inserted) & exact(deleted):
         return f"the feed is not minimal: inserted and deleted {_shown(both)}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Budget:
-    """Whichever comes first ends it; the clock starts when the budget is made."""
+    """A time and a number of cases; the first to be reached ends the run. The clock starts when the budget is made."""
 
     seconds: float | None = None
     count: int | None = None

@@ -13,7 +13,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from nabla.algebra.expressions import Column
-from nabla.dev.testing.fuzz.lake_trial import UNDECLARED, Batch, Change, Declared, Fault, Refused, Trial
+from nabla.dev.testing.fuzz.lake_trial import UNDECLARED, Batch, Change, Declarations, Fault, Refused, Trial
 from nabla.dev.testing.fuzz.shrinking import shrink, without_some
 from nabla.dev.testing.fuzz.sql_edits import names_in, smaller_queries
 from nabla.dev.testing.random_data import Row, Table
@@ -25,7 +25,7 @@ SHRINKING_SECONDS = 120.0
 class TableRows:
     table: Table
     rows: tuple[Row, ...]
-    declared: Declared = UNDECLARED
+    declared: Declarations = UNDECLARED
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class LakeCase:
 
 
 def fault_of(spark: SparkSession, case: LakeCase, folder: Path) -> Fault | None:
-    """The first fault that the case shows in a new lake; None too if Spark does not take it."""
+    """The first fault that the case shows in a new lake; None if there is none, or if Spark refuses the case."""
     try:
         trial = Trial(spark, folder)
         for table in case.tables:
@@ -56,7 +56,7 @@ def fault_of(spark: SparkSession, case: LakeCase, folder: Path) -> Fault | None:
     return None
 
 
-def shrunk(
+def shrink_case(
     spark: SparkSession, case: LakeCase, fault: Fault, folder: Path, seconds: float = SHRINKING_SECONDS
 ) -> LakeCase:
     """The smallest case with a fault of the same kind."""
@@ -111,7 +111,7 @@ def needed(case: LakeCase, view: str) -> LakeCase:
 
 
 def _with_fewer_batches(case: LakeCase) -> Iterator[LakeCase]:
-    """The first ones become part of the tables' first contents; or some are left out."""
+    """Cases with fewer batches: the first ones become part of the tables' initial rows, or some are left out."""
     for done in range(len(case.batches) - 1, 0, -1):
         tables = tuple(_advanced(table, case.batches[:done]) for table in case.tables)
         yield replace(case, tables=tables, batches=case.batches[done:])
@@ -157,7 +157,7 @@ def _with_fewer_declarations(case: LakeCase) -> Iterator[LakeCase]:
 
 
 def _with_fewer_columns(case: LakeCase) -> Iterator[LakeCase]:
-    """Columns whose names occur in no view and no declaration."""
+    """Cases without columns whose names occur in no view and no declaration."""
     declared = [f"{t.declared.key} {t.declared.foreign}" for t in case.tables]
     text = " ".join([*(sql for _, sql in case.views), *declared])
     for i, table in enumerate(case.tables):

@@ -15,6 +15,7 @@ import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 import nabla
 from nabla.dev.testing.fuzz.bags import Contents, rows_of, stored, wrong_content, wrong_feed
@@ -51,7 +52,7 @@ Batch = tuple[Change, ...]
 
 
 @dataclass(frozen=True)
-class Declared:
+class Declarations:
     """A declaration about the keys of a table, true or false: no view may be wrong because a declaration is
     false. `foreign` are columns and the "table.column" that they refer to."""
 
@@ -62,12 +63,12 @@ class Declared:
     def columns(self) -> set[str]:
         return {column for column, _ in self.foreign} | ({self.key} if self.key else set())
 
-    def among(self, tables: Collection[str]) -> Declared:
+    def among(self, tables: Collection[str]) -> Declarations:
         """Without what refers to other tables."""
         return replace(self, foreign=tuple(f for f in self.foreign if f[1].partition(".")[0] in tables))
 
 
-UNDECLARED = Declared()
+UNDECLARED = Declarations()
 
 
 @dataclass(frozen=True)
@@ -77,16 +78,16 @@ class Fault:
 
     @property
     def kind(self) -> str:
-        """The kind of failure, which must stay the same while a case is made smaller."""
+        """The kind of failure, which must stay the same while the case is made smaller."""
         return self.what.split(":")[0]
 
 
 class Refused(Exception):
-    """A text that is no view: Spark does not take it, or Nabla rightly does not."""
+    """A text cannot be a view: Spark refuses it, or Nabla is right to refuse it."""
 
 
 class Reference:
-    """Tables in memory, and what queries over them give."""
+    """The reference: tables in memory, and the results of queries over them."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.session = spark.newSession()
@@ -110,10 +111,11 @@ class Reference:
 
     def _register(self, name: str) -> None:
         schema = types.parse(self._tables[name].ddl)
-        self.show(name, intake.arrow_rows(list(self.rows[name].elements()), schema, name))
+        self.show(name, intake.arrow_rows(list(self.rows[name].elements()), schema, name), schema)
 
-    def show(self, name: str, rows: pa.Table) -> None:
-        self.session.createDataFrame(rows).createOrReplaceTempView(name)
+    def show(self, name: str, rows: pa.Table, schema: StructType | None = None) -> None:
+        """Make a name stand for rows. Without a schema Spark would take a TIMESTAMP_NTZ for a TIMESTAMP."""
+        self.session.createDataFrame(rows, schema).createOrReplaceTempView(name)
 
     def answer(self, sql: str) -> pa.Table:
         try:
@@ -128,7 +130,7 @@ class Reference:
 
 @dataclass
 class Seconds:
-    """Where the time goes."""
+    """The seconds that each part of a run took."""
 
     creating: float = 0.0
     changing: float = 0.0
@@ -152,13 +154,13 @@ class Trial:
         self._answers: dict[str, pa.Table] = {}
         self._changed: set[str] = set()
 
-    def create_table(self, table: Table, rows: tuple[Row, ...], declared: Declared = UNDECLARED) -> None:
+    def create_table(self, table: Table, rows: tuple[Row, ...], declared: Declarations = UNDECLARED) -> None:
         foreign = dict(declared.foreign)
         self.lake.create_table(table.name, schema=table.ddl, data=list(rows), key=declared.key, foreign_keys=foreign)
         self.reference.create(table, rows)
 
     def create_view(self, name: str, sql: str) -> Fault | None:
-        expected = self._answered(sql)
+        expected = self._answer(sql)
         begun = time.monotonic()
         try:
             self.lake.create_view(name, sql)
@@ -176,7 +178,7 @@ class Trial:
         wrong = wrong_content(stored(self.lake, name)[0], rows_of(expected))
         return Fault(name, f"as built, {wrong}") if wrong else None
 
-    def _answered(self, sql: str) -> pa.Table:
+    def _answer(self, sql: str) -> pa.Table:
         begun = time.monotonic()
         try:
             return self.reference.answer(sql)
@@ -196,11 +198,11 @@ class Trial:
         self.seconds.changing += time.monotonic() - begun
 
     def refresh(self) -> tuple[Mapping[str, ViewReport], list[Fault]]:
-        """Brings all views up to date, from the change wherever there is a rule, and compares all that could be refreshed."""
+        """Bring all views up to date, by rules wherever there are some, and compare all views that could be refreshed."""
         before = {name: Contents(*stored(self.lake, name)) for name in self.views}
         expected = self._expected()
         begun = time.monotonic()
-        reports, faults = self._refreshed()
+        reports, faults = self._refresh_all()
         self.seconds.refreshing += time.monotonic() - begun
         begun = time.monotonic()
         for name, report in reports.items():
@@ -216,7 +218,7 @@ class Trial:
         return reports, faults
 
     def _expected(self) -> dict[str, pa.Table]:
-        """What every query gives now; a view whose query fails on the new data (too many rows for one value) goes.
+        """The present result of every query. A view whose query fails on the new data (too many rows for one value) is dropped.
 
         A query is asked again if something that it reads has changed: a table, or a view that was asked again.
         """
@@ -224,7 +226,7 @@ class Trial:
             if name not in self.views or self._changed.isdisjoint(names_in(self.views[name])):
                 continue
             try:
-                self._answers[name] = self._answered(self.views[name])
+                self._answers[name] = self._answer(self.views[name])
                 self._changed.add(name)
                 self.reference.show(name, self._answers[name])
             except Refused:
@@ -232,9 +234,9 @@ class Trial:
         self._changed.clear()
         return {name: self._answers[name] for name in self.views}
 
-    def _refreshed(self) -> tuple[Mapping[str, ViewReport], list[Fault]]:
-        """Refreshes all views at once. Where that fails, each view that it left out is refreshed alone, to find those that
-        fail; views that read one of them are left as they are."""
+    def _refresh_all(self) -> tuple[Mapping[str, ViewReport], list[Fault]]:
+        """Refresh all views at once. If that fails, refresh each view that it left out alone, to find those that fail, and
+        leave the views that read one of them as they are."""
         reports: dict[str, ViewReport] = {}
         try:
             self.lake.refresh(mode="incremental", progress=lambda report: reports.update({report.name: report}))
@@ -261,7 +263,7 @@ class Trial:
         return [name for name in facts.get("sources", {}) if name in self.views]
 
     def drop(self, view: str) -> None:
-        """The view and those that read it."""
+        """Drop the view and the views that read it."""
         for name in [name for name in self.views if name != view and view in self._sources(name)]:
             self.drop(name)
         if view in self.views:

@@ -16,11 +16,11 @@ from pyspark.sql import SparkSession
 from nabla.algebra.nodes import Scan
 from nabla.algebra.sql import to_sql
 from nabla.dev.testing.fuzz.budget import Budget
-from nabla.dev.testing.fuzz.lake_case import LakeCase, TableRows, needed, shrunk
-from nabla.dev.testing.fuzz.lake_trial import Batch, Change, Declared, Fault, Refused, Trial
+from nabla.dev.testing.fuzz.lake_case import LakeCase, TableRows, needed, shrink_case
+from nabla.dev.testing.fuzz.lake_trial import Batch, Change, Declarations, Fault, Refused, Trial
 from nabla.dev.testing.random_data import (
+    RandomSizes,
     Schema,
-    Sizes,
     Table,
     random_bag,
     random_change,
@@ -31,7 +31,7 @@ from nabla.dev.testing.random_plans import ALL, random_plan
 from nabla.dev.testing.random_sql import random_query
 from nabla.dev.testing.sql_scope import Field
 
-SIZES = Sizes(rows=8, depth=2, scans=3, operations=3)
+SIZES = RandomSizes(rows=8, depth=2, scans=3, operations=3)
 VIEWS = 30
 BATCHES = 10
 SHRUNK = 3
@@ -45,7 +45,7 @@ _LONG, _LONG_ONES = 5, 0.1
 
 
 @dataclass
-class Found:
+class FoundLake:
     """A fault of a lake, and a lake that shows it."""
 
     number: int
@@ -54,7 +54,7 @@ class Found:
 
 
 @dataclass
-class Findings:
+class LakeFindings:
     """`refreshes` are those of a view whose sources changed; `reasons` are why some were not incremental, `examples` the first
     message and text of each."""
 
@@ -67,20 +67,20 @@ class Findings:
     examples: dict[str, tuple[str, str]] = field(default_factory=dict)
     refused: Counter[str] = field(default_factory=Counter)
     spent: Counter[str] = field(default_factory=Counter)
-    found: list[Found] = field(default_factory=list)
+    found: list[FoundLake] = field(default_factory=list)
 
 
 def run(
     spark: SparkSession,
     seed: int,
     budget: Budget,
-    progress: Callable[[Findings], None] = lambda _: None,
+    progress: Callable[[LakeFindings], None] = lambda _: None,
     views: int = VIEWS,
     batches: int = BATCHES,
     announce: Callable[[str], None] = lambda _: None,
-) -> Findings:
+) -> LakeFindings:
     """Lakes of a seed, as many as the budget allows; stops at the first lake that has a fault."""
-    findings = Findings()
+    findings = LakeFindings()
     begun = time.monotonic()
 
     def advanced() -> bool:
@@ -95,8 +95,8 @@ def run(
             faults, case = _Round(spark, number, folder, findings).run(views, batches, advanced)
             for fault in faults[:SHRUNK]:
                 announce(f"{fault.view} of lake {number} fails: {fault.what[:200]}; making it small")
-                findings.found.append(Found(number, fault, shrunk(spark, case, fault, folder)))
-            findings.found += [Found(number, fault, needed(case, fault.view)) for fault in faults[SHRUNK:]]
+                findings.found.append(FoundLake(number, fault, shrink_case(spark, case, fault, folder)))
+            findings.found += [FoundLake(number, fault, needed(case, fault.view)) for fault in faults[SHRUNK:]]
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         number += 1
@@ -107,7 +107,7 @@ def run(
 class _Round:
     """One lake: its views are made once, then changed and refreshed many times."""
 
-    def __init__(self, spark: SparkSession, number: int, folder: Path, findings: Findings) -> None:
+    def __init__(self, spark: SparkSession, number: int, folder: Path, findings: LakeFindings) -> None:
         self.rng = Random(number)
         self.plain: Schema = random_schema(self.rng, SIZES)
         self.schema = with_nested_columns(self.rng, self.plain)
@@ -129,7 +129,7 @@ class _Round:
         self.findings.spent.update(asdict(self.trial.seconds))
         return faults, LakeCase(tuple(tables), tuple(self.texts.items()), tuple(self.batches))
 
-    def _declared(self, table: Table, others: list[TableRows]) -> Declared:
+    def _declared(self, table: Table, others: list[TableRows]) -> Declarations:
         """Keys and references at random; of so few different values hardly any is one."""
         columns = next(plain.columns for plain in self.plain if plain.name == table.name)
         key = self.rng.choice(columns).name if self.rng.random() < _DECLARED else None
@@ -141,7 +141,7 @@ class _Round:
             if c.type == d.type
         ]
         drawn = {c.name: target for c, target in references if self.rng.random() < _DECLARED / 2}
-        return Declared(key, tuple(drawn.items()))
+        return Declarations(key, tuple(drawn.items()))
 
     def _make_views(self, views: int, advanced: Callable[[], bool]) -> list[Fault]:
         shown: list[tuple[str, tuple[Field, ...]]] = []

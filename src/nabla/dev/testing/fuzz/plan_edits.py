@@ -1,7 +1,7 @@
-"""Plans that are smaller than a plan, or simpler: what the shrinker tries.
+"""Edits that make a plan smaller or simpler, for the shrinker.
 
-Columns that a smaller plan no longer has become NULL, so that what stands above keeps its meaning as far as it can.
-Whether an edit still shows the fault is for the shrinker to find out; an edit that makes no sense is left out.
+Columns that a smaller plan no longer has become NULL, so that the operators above keep their meaning as far as possible. The
+shrinker finds out whether an edit still shows the fault; an edit that makes no sense is left out.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ Edit = Callable[[], Node]
 
 
 def smaller_plans(plan: Node) -> Iterator[Node]:
-    """A part of the plan alone, and then the plan with one place changed."""
+    """The parts of the plan, and then the plan with one place changed."""
     yield from (part for part in plan.walk() if part is not plan)
-    yield from _edited(plan)
+    yield from _edit(plan)
 
 
-def _edited(node: Node) -> Iterator[Node]:
+def _edit(node: Node) -> Iterator[Node]:
     yield from _sound(_replacements(node))
     if type(node) in _EDITS:
         yield from _sound(_EDITS[type(node)](node))
     for place, part in enumerate(node.inputs):
         before, after = node.inputs[:place], node.inputs[place + 1 :]
-        yield from _sound(partial(node.with_inputs, *before, edited, *after) for edited in _edited(part))
+        yield from _sound(partial(node.with_inputs, *before, edited, *after) for edited in _edit(part))
 
 
 def _sound(edits: Iterable[Edit]) -> Iterator[Node]:
@@ -59,7 +59,7 @@ def _sound(edits: Iterable[Edit]) -> Iterator[Node]:
 
 
 def _replacements(node: Node) -> Iterator[Edit]:
-    """Something below in place of the node, with the node's columns."""
+    """The nodes below in place of the node, with the node's columns."""
     return (partial(_fitted, part, node) for part in node.walk() if part is not node)
 
 
@@ -83,7 +83,7 @@ def _without(items: tuple[Item, ...], place: int) -> tuple[Item, ...]:
 
 
 def _places(output: tuple[Column, ...]) -> range:
-    """Columns that can go: one must stay."""
+    """The places of columns that can be dropped; one must stay."""
     return range(len(output) if len(output) > 1 else 0)
 
 
@@ -233,7 +233,7 @@ def _simpler(expr: Expr, columns: tuple[Column, ...]) -> Iterator[Expr]:
         yield TRUE
     yield null(expr.type)
     yield from (c.ref for c in columns if c.type == expr.type and c.name in expr.columns)
-    # The body of a lambda speaks of the lambda's variables, which mean nothing outside of it.
+    # The body of a lambda has variables of the lambda, which mean nothing outside of it.
     inner = (part for part in expr.walk() if part is not expr and not isinstance(part, Literal | Lambda))
     yield from (part for part in inner if part.type == expr.type and _is_closed(part))
 

@@ -1,4 +1,4 @@
-"""A failing plan as a Python script that shows the fault: what goes into a report and into a regression test."""
+"""A failing plan as a Python script that shows the fault, for a report or a regression test."""
 
 from __future__ import annotations
 

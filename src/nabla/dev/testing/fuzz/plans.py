@@ -19,7 +19,7 @@ from nabla.dev.testing.fuzz.budget import Budget
 from nabla.dev.testing.fuzz.plan_edits import smaller_plans
 from nabla.dev.testing.fuzz.shrinking import shrink, without_some
 from nabla.dev.testing.maintained import check
-from nabla.dev.testing.random_data import Schema, Sizes, Table
+from nabla.dev.testing.random_data import RandomSizes, Schema, Table
 from nabla.dev.testing.random_plans import ALL, CORE, Scenario, random_scenario, reading
 
 BLOCK = 50
@@ -32,7 +32,7 @@ CASES_OF_A_SEED = 100_000_000
 def case(number: int) -> Scenario:
     """The random case of a number: small and large ones, over all operators or the common ones alone."""
     rng = Random(number)
-    sizes = Sizes(rows=rng.choice((2, 4, 6, 8)), depth=rng.choice((2, 2, 3, 3, 4)))
+    sizes = RandomSizes(rows=rng.choice((2, 4, 6, 8)), depth=rng.choice((2, 2, 3, 3, 4)))
     return random_scenario(number, ALL if rng.random() < 0.8 else CORE, sizes)
 
 
@@ -46,7 +46,7 @@ def failure(scenario: Scenario) -> str | None:
 
 
 @dataclass
-class Found:
+class FoundPlan:
     """A failing case and its smallest form."""
 
     number: int
@@ -55,23 +55,23 @@ class Found:
 
 
 @dataclass
-class Findings:
+class PlanFindings:
     """The outcome of some cases: their number, their operators, and the failures."""
 
     cases: int = 0
     seconds: float = 0.0
     operators: Counter[str] = field(default_factory=Counter)
     failing: dict[int, str] = field(default_factory=dict)
-    found: list[Found] = field(default_factory=list)
+    found: list[FoundPlan] = field(default_factory=list)
 
-    def add(self, other: Findings) -> None:
+    def add(self, other: PlanFindings) -> None:
         self.cases += other.cases
         self.operators += other.operators
         self.failing |= other.failing
 
 
-def run_block(first: int, count: int) -> Findings:
-    findings = Findings(cases=count)
+def run_block(first: int, count: int) -> PlanFindings:
+    findings = PlanFindings(cases=count)
     for number in range(first, first + count):
         scenario = case(number)
         findings.operators.update({type(node).__name__ for node in scenario.plan.walk()})
@@ -85,12 +85,12 @@ def run(
     seed: int,
     budget: Budget,
     jobs: int | None = None,
-    progress: Callable[[Findings], None] = lambda _: None,
+    progress: Callable[[PlanFindings], None] = lambda _: None,
     announce: Callable[[str], None] = lambda _: None,
-) -> Findings:
+) -> PlanFindings:
     """Cases of a seed, as many as the budget allows, on all cores; stops at the first block that has failing ones."""
     begun = time.monotonic()
-    total = Findings()
+    total = PlanFindings()
     for findings in _blocks(seed * CASES_OF_A_SEED, budget, jobs or os.cpu_count() or 1):
         total.add(findings)
         total.seconds = time.monotonic() - begun
@@ -99,18 +99,18 @@ def run(
             break
     for number, what in list(total.failing.items())[:SHRUNK]:
         announce(f"plan {number} fails: {what[:200]}; making it small")
-        total.found.append(Found(number, what, shrunk(case(number))))
+        total.found.append(FoundPlan(number, what, shrunk(case(number))))
     return total
 
 
-def _blocks(first: int, budget: Budget, jobs: int) -> Iterator[Findings]:
+def _blocks(first: int, budget: Budget, jobs: int) -> Iterator[PlanFindings]:
     if jobs == 1:
         for start, count in budget.blocks(first, BLOCK):
             yield run_block(start, count)
         return
     # Started afresh, not forked: a JVM in this process does not survive a fork.
     with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
-        waiting: set[Future[Findings]] = set()
+        waiting: set[Future[PlanFindings]] = set()
         try:
             for start, count in budget.blocks(first, BLOCK):
                 waiting.add(pool.submit(run_block, start, count))

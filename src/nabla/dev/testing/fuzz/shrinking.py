@@ -1,4 +1,4 @@
-"""Making a failing case small: whatever can be left out while it still fails is left out."""
+"""Shrinking of a failing case: every part is left out without which it still fails."""
 
 from __future__ import annotations
 

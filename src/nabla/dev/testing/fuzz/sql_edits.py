@@ -1,4 +1,4 @@
-"""SQL texts that are shorter than a text: what the shrinker tries. Spark says which of them are queries."""
+"""Edits that make an SQL text shorter, for the shrinker. Spark decides which of them are queries."""
 
 from __future__ import annotations
 

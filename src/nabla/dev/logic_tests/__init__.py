@@ -1,0 +1,1 @@
+"""SQLite's logic tests (sqllogictest) with every query as a view: queries and answers that others wrote."""

@@ -1,0 +1,68 @@
+"""What a lake must look like, told from the diary of its actors and the order of its commits alone."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+
+from nabla.dev.simulate.world import AT_ONCE, FIRST, LATER, TABLE, Diary, log_folder, read, read_feed
+from nabla.storage.catalog import LakeState
+from nabla.storage.lakelog import LakeLog
+
+
+class Violation(AssertionError):
+    """An invariant does not hold."""
+
+
+def committed_attempts(path: str) -> list[str]:
+    """The transactions in the lake's log, in order. The log is read as plain text: nothing under test has a part in it."""
+    folder = log_folder(path)
+    found = []
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(".json") and name[:20].isdigit():
+            with open(os.path.join(folder, name), encoding="utf-8") as lines:
+                said = json.loads(lines.readline())["commitInfo"]["nabla"]["objects"]
+            if "attempt" in said.get(TABLE, {}):
+                found.append(said[TABLE]["attempt"])
+    return found
+
+
+def contents(diary: Diary, committed: list[str]) -> list[Counter[int]]:
+    """The rows of the table at each of its versions."""
+    rows = [Counter(FIRST)]
+    for name in committed:
+        attempt = diary.attempts[name]
+        after = Counter(rows[-1])
+        after.update(attempt.inserts)
+        after.subtract(attempt.deletes)
+        rows.append(+after)
+    return rows
+
+
+def check_state(log: LakeLog, state: LakeState, diary: Diary) -> None:
+    """A state that somebody reads is whole: the view that follows at once has followed, every view is the table as it was at
+    the version that the view names, and its feed adds up to it."""
+    expected = contents(diary, committed_attempts(log.path))
+    version = state.entries[TABLE].parts["data"].version
+    _same("the table", read(log, state, TABLE), expected[version])
+    for name in (AT_ONCE, LATER):
+        reflected = state.entries[name].facts["sources"][TABLE]
+        if name == AT_ONCE:
+            _same("what the immediate view reflects", reflected, version)
+        _same(f"view {name}", read(log, state, name), expected[reflected])
+        _same(f"the feed of {name}", read_feed(log, state, name), expected[reflected])
+
+
+def check_diary(path: str, diary: Diary) -> None:
+    """Whatever was acknowledged is committed once, and whatever was refused is not."""
+    committed = Counter(committed_attempts(path))
+    _same("committed twice", {name: n for name, n in committed.items() if n > 1}, {})
+    _same("acknowledged and lost", [name for name in diary.acknowledged if name not in committed], [])
+    wrong = {name: str(error) for name, error in diary.refused.items() if name in committed}
+    _same("refused although committed", wrong, {})
+
+
+def _same(what: str, found: object, expected: object) -> None:
+    if found != expected:
+        raise Violation(f"{what}: found {found}, expected {expected}")

@@ -1,0 +1,1 @@
+"""Histories of concurrent transactions, recorded through the public interface and checked for anomalies."""

@@ -1,0 +1,179 @@
+"""Stored tables under their names in a Spark session: as new as they are when a query is analyzed, and not to be written to."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+from weakref import WeakKeyDictionary
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.java_gateway import ensure_callback_server_started
+from pyspark.sql import DataFrame, SparkSession
+
+from nabla.errors import NablaError
+from nabla.frontends.spark_sql.jvm import compile_java, java_list
+
+
+@dataclass(frozen=True)
+class NamedTable:
+    """A table for a session. `mark` tells its content from any other that the name may stand for."""
+
+    mark: str
+    frame: Callable[[], DataFrame]
+
+
+class NamedTables(Protocol):
+    """A lake as a session needs it: its tables and views by name, each with the error to raise where it cannot be read."""
+
+    @property
+    def path(self) -> str: ...
+
+    def current(self) -> Mapping[str, NamedTable | NablaError]: ...
+
+
+class SessionNames:
+    """The names of one session: those of every lake that was shown in it. Where two lakes have the same name, it belongs to the
+    lake that was shown last, and goes with it.
+
+    A rule of the session's analyzer calls `renew` before a query looks its names up, so it does not matter who holds the
+    session or who has committed in the meantime. Several threads may use one.
+    """
+
+    def __init__(self, session: SparkSession) -> None:
+        self._gateway = cast(Any, session.sparkContext._gateway)
+        ensure_callback_server_started(self._gateway)
+        self._lock = threading.RLock()
+        self._lakes: dict[str, NamedTables] = {}
+        self._owners: dict[str, str] = {}
+        self._refused: dict[str, tuple[str, ...]] = {}
+        compiled = _compiled(self._gateway)
+        arguments = self._gateway.new_array(self._gateway.jvm.java.lang.Object, 0)
+        self._java = compiled.getConstructors()[0].newInstance(arguments)
+        self._java.install(session._jsparkSession, _Renewal(self))
+
+    def show(self, lake: NamedTables) -> None:
+        """Show a lake's names from now on. Lakes that have lost all of their names to others are forgotten."""
+        with self._lock:
+            self._lakes.pop(lake.path, None)
+            self._lakes[lake.path] = lake
+            self.renew()
+            marks = self._marks()
+            self._lakes = {path: own for path, own in self._lakes.items() if own is lake or _names_of(path, marks)}
+
+    def renew(self) -> None:
+        """Bring all names to the newest versions."""
+        with self._lock:
+            marks = self._marks()
+            wanted = self._wanted(marks)
+            refused: dict[str, NablaError] = {}
+            for name in marks.keys() - {name for name, table in wanted if isinstance(table, NamedTable)}:
+                self._java.drop(name)
+            for name, table in wanted:
+                error = table if isinstance(table, NablaError) else self._show(name, table, marks.get(name))
+                if error is not None:
+                    refused[name] = error
+                    self._java.drop(name)
+            errors = {name: _parts(error) for name, error in refused.items()}
+            if errors != self._refused:
+                self._java.refuse(self._map(errors))
+                self._refused = errors
+
+    def _show(self, name: str, table: NamedTable, shown: str | None) -> NablaError | None:
+        """Make a name stand for a table unless it does, or give the error that queries of this name are to raise. Whatever is
+        wrong with one table must not keep the others away."""
+        if shown == table.mark:
+            return None
+        try:
+            self._java.show(name, table.frame()._jdf, table.mark)
+        except NablaError as error:
+            return error
+        except (PySparkException, Py4JError) as error:
+            return NablaError("NABLA_QUERY_FAILED", f"Spark cannot read it: {_first_line(error)}", place=f'"{name}"')
+        return None
+
+    def _wanted(self, marks: Mapping[str, str]) -> list[tuple[str, NamedTable | NablaError]]:
+        """The names and tables of all lakes, without names that belong to another lake. Case does not tell names apart."""
+        wanted: dict[str, tuple[str, NamedTable | NablaError]] = {}
+        last = next(reversed(self._lakes), None)
+        for path, lake in self._lakes.items():
+            tables: Mapping[str, NamedTable | NablaError]
+            try:
+                tables = lake.current()
+            except NablaError as error:
+                tables = dict.fromkeys(_names_of(path, marks), error)
+            for name, table in tables.items():
+                key = name.lower()
+                owner = path if path == last else self._owners.get(key, path)
+                self._owners[key] = owner
+                if owner == path:
+                    wanted[key] = (name, table)
+        return list(wanted.values())
+
+    def _marks(self) -> dict[str, str]:
+        """The mark of each name that stands for a table of a lake."""
+        texts = str(self._java.marks()).split("\0")[:-1]
+        return dict(zip(texts[::2], texts[1::2], strict=True))
+
+    def _map(self, errors: Mapping[str, tuple[str, ...]]) -> Any:
+        found = self._gateway.jvm.java.util.HashMap()
+        for name, parts in errors.items():
+            found.put(name, java_list(self._gateway.jvm, parts))
+        return found
+
+
+class _Renewal:
+    """The callback of the analyzer's rule."""
+
+    def __init__(self, names: SessionNames) -> None:
+        self._names = names
+
+    def run(self) -> None:
+        self._names.renew()
+
+    class Java:
+        implements: tuple[str, ...] = ("java.lang.Runnable",)
+
+
+def mark(lake: str, content: str) -> str:
+    """The mark of a content that belongs to a lake."""
+    return f"{lake}|{content}"
+
+
+def _names_of(lake: str, marks: Mapping[str, str]) -> list[str]:
+    return [name for name, marked in marks.items() if marked.startswith(mark(lake, ""))]
+
+
+def _first_line(error: Exception) -> str:
+    """What a failure in Java is about, without its stack."""
+    cause = getattr(error, "java_exception", None)
+    return str(error if cause is None else cause).splitlines()[0].rstrip(".")
+
+
+def _parts(error: NablaError) -> tuple[str, ...]:
+    return error.code, error.message, error.place, error.remedy
+
+
+_CLASSES: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+
+
+def _compiled(gateway: Any) -> Any:
+    """The class of the rule, one in a JVM: py4j takes classes of the same name for the same class."""
+    if gateway not in _CLASSES:
+        _CLASSES[gateway] = compile_java(gateway.jvm, ("SessionNames",))
+    return _CLASSES[gateway]
+
+
+_OF_SESSION: dict[str, SessionNames] = {}
+_LOCK = threading.Lock()
+
+
+def names_of(session: SparkSession) -> SessionNames:
+    """The names of a session, the same object for everybody who holds the session."""
+    key = str(session._jsparkSession.sessionUUID())
+    with _LOCK:
+        if key not in _OF_SESSION:
+            _OF_SESSION[key] = SessionNames(session)
+        return _OF_SESSION[key]

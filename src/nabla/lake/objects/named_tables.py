@@ -1,0 +1,55 @@
+"""The tables and views of a lake as Spark sessions know them: each at its newest version, under its name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from pyspark.sql import DataFrame
+
+from nabla.engine.sources import user_frame
+from nabla.engine.spark.frames import Workspace
+from nabla.errors import NablaError
+from nabla.frontends.spark_sql.session_names import NamedTable, mark
+from nabla.lake.objects.sources import columns_of, current_version, table_of
+from nabla.storage.catalog import Entry, LakeState
+from nabla.storage.lakelog import LakeLog
+
+
+class LakeTables:
+    """The tables and views of a lake, for the sessions that show them."""
+
+    def __init__(self, log: LakeLog, home: Workspace) -> None:
+        self._log = log
+        self._home = home
+        self._pinned: LakeState | None = None
+
+    @property
+    def path(self) -> str:
+        return self._log.path
+
+    @contextmanager
+    def at(self, state: LakeState) -> Iterator[None]:
+        """Show a state that the lake is to have instead of the newest one."""
+        self._pinned = state
+        try:
+            yield
+        finally:
+            self._pinned = None
+
+    def current(self) -> Mapping[str, NamedTable | NablaError]:
+        """All tables and views by name. A registered table that cannot be read is an error; the others are still there."""
+        state = self._pinned or self._log.state()
+        return {name: self._named(entry) for name, entry in state.entries.items()}
+
+    def _named(self, entry: Entry) -> NamedTable | NablaError:
+        table, columns = table_of(self._log, entry), columns_of(entry)
+        try:
+            version = current_version(self._log, entry)
+        except NablaError as error:
+            return error
+
+        def frame() -> DataFrame:
+            return user_frame(self._home, table.snapshot(version), columns)
+
+        return NamedTable(mark(self.path, f"{table.folder}@{version}|{columns}"), frame)

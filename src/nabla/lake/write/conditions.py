@@ -1,0 +1,85 @@
+"""SQL that users write into a transaction: which rows to change (`where=`), and their new values (`set=`).
+
+Its subqueries read the lake as the transaction sees it, its own changes included, and not as it is by now.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from nabla.algebra.expressions import quote
+from nabla.engine import intake, types
+from nabla.engine.sources import snapshot_frame, user_frame
+from nabla.engine.spark.frames import Workspace, copy_session
+from nabla.lake.context import LakeContext
+from nabla.lake.objects.sources import columns_of, current_version, table_of
+from nabla.lake.write.table_change import TableChange
+from nabla.storage.bags import N
+from nabla.storage.catalog import Entry, LakeState
+
+Seen = Mapping[str, Entry]
+"""Tables and views by name, as a transaction sees them."""
+
+_SUBQUERY = re.compile(r"\(\s*(?:--.*\s*|/\*.*?\*/\s*)*(?:select|with|from|table|values|map|reduce)\b", re.I | re.S)
+_WORD = re.compile(r"\w+")
+
+
+def named_in(texts: Iterable[str], state: LakeState) -> frozenset[str]:
+    """The tables and views that subqueries in these texts may read: all whose names are words of one that has a subquery.
+
+    A name that is put together (`IDENTIFIER('a' || 'b')`) may be any. To name too many only makes a transaction repeat its
+    work when another one changes them.
+    """
+    words = {word.casefold() for text in texts if _SUBQUERY.search(text) for word in _WORD.findall(text)}
+    return frozenset(name for name in state.entries if name.casefold() in words or "identifier" in words)
+
+
+def entry_frame(context: LakeContext, workspace: Workspace, entry: Entry) -> DataFrame:
+    """A table or view in the version that an entry has."""
+    snapshot = table_of(context.log, entry).snapshot(current_version(context.log, entry))
+    return user_frame(workspace, snapshot, columns_of(entry))
+
+
+def matching_rows(
+    context: LakeContext, change: TableChange, where: str, values: Mapping[str, str], seen: Seen
+) -> pa.Table:
+    """The rows that a condition holds for, as the transaction sees the table, with their copies and new values.
+
+    Subqueries find the objects in `seen` under their names, in a session of their own: other transactions, and the user's
+    queries, know other versions by the same names.
+    """
+    change.take_over_written()
+    visible, stored = change.visible.names, change.stored.names
+    place = f'change of table "{change.name}"'
+    session = copy_session(context.spark.session) if seen else context.spark.session
+    with Workspace(session, context.log.new_staging()) as workspace, context.translating(place):
+        for name, entry in seen.items():
+            entry_frame(context, workspace, entry).createOrReplaceTempView(name)
+        frame = snapshot_frame(workspace, change.snapshot, visible).withColumn(N, F.lit(1).cast("bigint"))
+        if change.pieces:
+            pending = workspace.hold(change.net(), types.with_weight(change.stored))
+            frame = frame.unionAll(pending.toDF(*visible, N))
+        kept = frame.where(where)
+        old = [F.col(quote(v)).alias(s) for v, s in zip(visible, stored, strict=True)]
+        raw = kept.select(*old, F.col(N), *[F.expr(text).alias(f"new {name}") for name, text in values.items()])
+        table = raw.select(*map(quote, [*stored, N]), *_new_columns(raw, change, values)).toArrow()
+    places = [stored[visible.index(name)] for name in values]
+    fields = [*types.with_weight(change.stored).fields]
+    fields += [types.field_like(change.stored[place], f"new {place}") for place in places]
+    return types.conform(table, StructType(fields))
+
+
+def _new_columns(frame: DataFrame, change: TableChange, values: Mapping[str, str]) -> list[Column]:
+    """The new values as the table stores them. They are columns of the frame, so that each is computed once."""
+    return [
+        intake.fit_column(
+            quote(f"new {name}"), frame.schema[f"new {name}"].dataType, change.visible[name], change.name
+        ).alias(f"new {change.stored.names[change.visible.names.index(name)]}")
+        for name in values
+    ]

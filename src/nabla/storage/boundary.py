@@ -1,0 +1,73 @@
+"""The boundary of a lake: it writes to its own folder, and deletes from it, whatever its catalog or a link in it says.
+
+A lake may come from somebody else. Its catalog could call a table of the user its own, and so could a symbolic link: whoever
+opens the lake would then keep promises in a foreign table, and a vacuum would delete from it. So paths are checked when a
+catalog is read, and where they really lead before anything is written or deleted there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from nabla.errors import NablaError
+from nabla.storage import locations
+from nabla.storage.locations import Location
+
+LOG = "_nabla/log"
+STAGING = "_nabla/staging"
+LEASES = "_nabla/leases"
+TABLES = "tables"
+"""The folder of the tables that a lake makes."""
+
+CHANGES = "_changes"
+KEYS = "_keys"
+_FOLDERS_OF_A_TABLE = ("", "_delta_log", CHANGES, KEYS)
+
+
+def check_path(path: str, lake: Location, what: str) -> None:
+    """Refuse a path for a table of the lake that is not that of a folder in `tables`."""
+    home, _, folder = path.partition("/")
+    if home != TABLES or "/" in folder or not locations.stays_below(folder):
+        raise _outside(lake, f"the folder {path!r} of {what}")
+
+
+def check_files(paths: Iterable[str], place: Location) -> None:
+    """Refuse files of a table of the lake that are not in the table's folder."""
+    for path in paths:
+        if not locations.stays_below(path):
+            raise _outside(place, f"the file {path!r}")
+
+
+def check_links(paths: Iterable[str], place: Location) -> None:
+    """Refuse files of a table of the lake that are links: what they lead to would be read, and written into views."""
+    whole = [os.path.join(place, path) for path in paths]
+    linked = next(filter(locations.is_link, (*whole, *sorted(set(map(os.path.dirname, whole)) - {place}))), None)
+    if linked is not None:
+        raise _outside(place, f"{linked!r} is a link, and what it leads to")
+
+
+def check_lake(lake: Location) -> None:
+    """Refuse a lake whose own folders lead elsewhere."""
+    for folder in (LOG, f"{LOG}/_delta_log", STAGING, LEASES, TABLES):
+        check_real(os.path.join(lake, folder), lake)
+
+
+def check_table(folder: Location, lake: Location) -> None:
+    """Refuse a table of the lake whose folder, or one in it that Nabla writes to, leads elsewhere."""
+    for inner in _FOLDERS_OF_A_TABLE:
+        check_real(os.path.join(folder, inner), lake)
+
+
+def check_real(place: Location, lake: Location) -> None:
+    if not locations.is_really_in(place, lake):
+        raise _outside(lake, f"the folder {os.fspath(place)!r} is a link, and what it leads to")
+
+
+def _outside(place: Location, what: str) -> NablaError:
+    return NablaError(
+        "NABLA_OUTSIDE",
+        f"{what} is outside of the lake",
+        place=os.fspath(place),
+        remedy="Nabla makes no such lake: ask whoever gave it to you. Replace a link by what it leads to.",
+    )

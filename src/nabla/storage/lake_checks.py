@@ -1,0 +1,72 @@
+"""Checks of a lake as a whole, and of a commit that is about to be made, and the errors that they raise."""
+
+from __future__ import annotations
+
+import os
+
+from nabla.errors import NablaError
+from nabla.storage import locations
+from nabla.storage.boundary import TABLES
+from nabla.storage.catalog import FORMAT
+from nabla.storage.deltalog import corrupt
+
+
+def check_vacant(path: str) -> None:
+    """NABLA_NOT_A_LAKE where a folder holds anything that a new lake would be in the way of."""
+    if not locations.exists(path):
+        return
+    tables = os.path.join(path, TABLES)
+    if not locations.is_folder(path) or set(locations.names(path)) - {"_nabla", TABLES}:
+        raise not_a_lake(path)
+    if locations.exists(tables) and locations.names(tables):
+        raise not_a_lake(path)  # a lake that died at birth has no tables
+
+
+def check_format(found: object, path: str) -> None:
+    """NABLA_FORMAT where the lake was made by a newer Nabla."""
+    if not isinstance(found, int):
+        raise corrupt(path, "the lake's log does not say its format")
+    if found > FORMAT:
+        known = f"the lake has format {found}; this Nabla knows up to {FORMAT}"
+        raise NablaError("NABLA_FORMAT", known, place=path, remedy="Upgrade Nabla.")
+
+
+def not_a_lake(path: str) -> NablaError:
+    """The error for a folder that holds no lake."""
+    return NablaError(
+        "NABLA_NOT_A_LAKE",
+        "this folder is not a Nabla lake" if locations.exists(path) else "there is no such folder",
+        place=path,
+        remedy="Choose a new or empty folder.",
+    )
+
+
+def vacuumed_too_early(folder: str, path: str) -> NablaError:
+    """The error for a file that a commit was to name and that is not there any more."""
+    return NablaError(
+        "NABLA_VACUUMED",
+        f"the file {path} was deleted before it could be committed",
+        place=folder,
+        remedy="Repeat the operation; give vacuum a grace period that is longer than any operation takes.",
+    )
+
+
+def foreign_write(folder: str, version: int) -> NablaError:
+    """The error for a version that somebody else made in a table of the lake."""
+    return NablaError(
+        "NABLA_FOREIGN_WRITE",
+        f"version {version} of a table that belongs to a lake was written by something else",
+        place=folder,
+        remedy=f"Delete {version:020d}.json and later ones from its _delta_log, and write through the lake.",
+    )
+
+
+def unkept_promise(folder: str, why: str, remedy: str = "") -> NablaError:
+    """The error for a commit that the lake's log has promised and that cannot be written to its table now. It says nothing of
+    repeating: what was promised would be done twice."""
+    return NablaError(
+        "NABLA_WRITE_FAILED",
+        f"an earlier commit of the lake cannot be written to this table yet: {why}",
+        place=folder,
+        remedy=f"Nothing is lost: the next one who uses the lake tries again. {remedy}".rstrip(),
+    )

@@ -1,0 +1,25 @@
+"""Texts that are made from what a lake stores reach Spark in one place, where they are looked at first."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import nabla
+
+SOURCES = Path(nabla.__file__).parent
+OF_USERS = {
+    "engine/spark/frames.py": "Workspace.sql, which looks at a text first",
+    "lake/read.py": "lake.sql",
+}
+
+
+def test_every_text_of_a_lake_goes_through_its_workspace() -> None:
+    calls = re.compile(r"(?:session|spark|sparkSession|named_session)\.sql\(")
+    found = {
+        path.relative_to(SOURCES).as_posix()
+        for room in ("engine", "lake")
+        for path in (SOURCES / room).rglob("*.py")
+        if calls.search(path.read_text(encoding="utf-8"))
+    }
+    assert found <= OF_USERS.keys()
