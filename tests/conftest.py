@@ -50,8 +50,11 @@ def spark() -> Iterator[SparkSession]:
 def _names_of_a_module_go_with_it() -> Iterator[None]:
     """Lakes show their tables in the session that all tests share. No module finds names that another one left there,
     whatever the order in which they run."""
+    from nabla.frontends.spark_sql.session_names import names_of
+
     yield
     for session in _SESSIONS:
+        names_of(session).forget()
         for view in session.sql("SHOW VIEWS").collect():
             session.catalog.dropTempView(view.viewName)
         session.createDataFrame([], "x INT")  # makes it the active session again, whichever a test has used last

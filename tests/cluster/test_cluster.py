@@ -17,6 +17,7 @@ from nabla.dev.bench import tpch
 from nabla.dev.testing.cluster import Cluster
 from nabla.engine.driver import driver_query
 from nabla.engine.spark.frames import PARTITIONS, engine_session
+from nabla.engine.spark.meaning import meaning
 from nabla.engine.spark.session import build_session
 from nabla.lake.facade import Lake
 
@@ -60,7 +61,7 @@ def test_large_exchanges_have_the_partitions_that_the_user_asks_for(spark: Spark
     asking = spark.newSession()
     for asked, given in (("300", "300"), ("1", str(PARTITIONS))):
         asking.conf.set("spark.sql.shuffle.partitions", asked)
-        assert engine_session(asking, "large").conf.get("spark.sql.shuffle.partitions") == given
+        assert engine_session(asking, "large", meaning(asking)).conf.get("spark.sql.shuffle.partitions") == given
 
 
 def test_both_workers_take_part(lake: Lake, spark: SparkSession) -> None:

@@ -15,6 +15,7 @@ from nabla.engine import types
 from nabla.engine.apply import Applied, Change, Replacement, Result, ViewTables, Whole
 from nabla.engine.rows import ComputedRows
 from nabla.engine.spark.frames import Workspace, engine_session
+from nabla.engine.spark.meaning import meaning
 from nabla.errors import NablaError
 from nabla.storage import bags, files, locations
 from nabla.storage.table import StoredTable
@@ -30,7 +31,7 @@ Rows = Callable[[list[tuple[object, ...]]], ComputedRows]
 def tables(spark: SparkSession, tmp_path: Path) -> ViewTables:
     folder = str(tmp_path / "view")
     data = StoredTable.create(folder, SCHEMA.json(), files.write(folder, arrow(OLD))).snapshot()
-    workspace = Workspace(engine_session(spark, "large"), str(tmp_path / "work"), "large")
+    workspace = Workspace(engine_session(spark, "large", meaning(spark)), str(tmp_path / "work"), "large")
     return ViewTables("totals", data, str(tmp_path / "feed"), {}, lambda size: workspace)
 
 

@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 
 from nabla.engine import types
 from nabla.engine.spark.frames import FEW_ROWS, Workspace, engine_session
+from nabla.engine.spark.meaning import meaning
 
 pytestmark = pytest.mark.spark
 
@@ -28,7 +29,7 @@ ROWS = [
 
 @pytest.fixture
 def workspace(spark: SparkSession, tmp_path: Path) -> Workspace:
-    return Workspace(engine_session(spark, "tiny"), str(tmp_path / "work"), "tiny")
+    return Workspace(engine_session(spark, "tiny", meaning(spark)), str(tmp_path / "work"), "tiny")
 
 
 def held(workspace: Workspace, table: pa.Table, schema: StructType) -> list[tuple[object, ...]]:

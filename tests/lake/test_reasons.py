@@ -104,7 +104,7 @@ CASES = (
     ),
     Case(
         "span",
-        "SELECT CAST(m AS STRING) AS m, n FROM (SELECT make_ym_interval(0, id) AS m, COUNT(*) AS n FROM t GROUP BY 1)",
+        "SELECT CAST(m AS STRING) AS m, COUNT(*) AS n FROM (SELECT make_ym_interval(0, id) AS m FROM t) GROUP BY m",
         "NABLA_HIDDEN_TYPE",
         'the hidden state would have a column "m" of type interval year to month, which no Delta table stores',
         "Aggregate",

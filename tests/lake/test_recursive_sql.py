@@ -18,7 +18,7 @@ TREE = """
     WITH RECURSIVE t MAX RECURSION LEVEL 20 AS (
         SELECT id, name, CAST(name AS STRING) AS trail FROM part WHERE parent IS NULL
         UNION ALL
-        SELECT c.id, c.name, concat(t.trail, '/', c.name) FROM t JOIN part c ON c.parent = t.id
+        SELECT c.id, c.name, concat_ws('/', t.trail, c.name) FROM t JOIN part c ON c.parent = t.id
     )
     SELECT trail, length(trail) AS n FROM t
 """

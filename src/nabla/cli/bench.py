@@ -72,6 +72,10 @@ def tpch(
     against: Annotated[
         str, typer.Option(help="Peers, on the same changes: merge (pipelines written by hand with MERGE), pathway.")
     ] = "",
+    spellings: Annotated[
+        str,
+        typer.Option(help="How the year of a date is written: year, extract, date_part; several make several views."),
+    ] = "year",
     lake: LakeFolder = None,
     results: ResultsOption = None,
     plot: Annotated[
@@ -87,7 +91,7 @@ def tpch(
     from nabla.dev.bench.peers import MergePipeline, Peer
     from nabla.dev.bench.plot import draw_base, draw_change
     from nabla.dev.bench.records import Records
-    from nabla.dev.bench.tpch import Kind
+    from nabla.dev.bench.tpch import Kind, Spelling
     from nabla.planner.steps import Mode
 
     peers: dict[str, type[Peer]] = {"merge": MergePipeline, "pathway": Pathway}
@@ -102,6 +106,7 @@ def tpch(
         verify,
         builds,
         tuple(peers[name] for name in _listed(against, tuple(peers), "peer")) if against else (),
+        _listed(spellings, get_args(Spelling), "spelling of a year"),
     )
     with _scratch() as folder:
         measured = Records(Measurement, results)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -35,13 +36,23 @@ FOREIGN: dict[str, dict[str, str]] = {
 }
 QUERIES = tuple(range(1, 23))
 
+Spelling = Literal["year", "extract", "date_part"]
+"""The ways to write the year of a date; q07, q08 and q09 group by one."""
+YEARS: dict[Spelling, str] = {
+    "year": r"YEAR(\1)",
+    "extract": r"EXTRACT(YEAR FROM \1)",
+    "date_part": r"date_part('year', \1)",
+}
+_YEAR = re.compile(r"YEAR\((\w+)\)")
 
-def query(number: int) -> str:
-    return files("nabla.dev.bench").joinpath(f"queries/q{number:02d}.sql").read_text(encoding="utf-8")
+
+def query(number: int, spelling: Spelling = "year") -> str:
+    text = files("nabla.dev.bench").joinpath(f"queries/q{number:02d}.sql").read_text(encoding="utf-8")
+    return _YEAR.sub(YEARS[spelling], text)
 
 
-def view_name(number: int) -> str:
-    return f"q{number:02d}"
+def view_name(number: int, spelling: Spelling = "year") -> str:
+    return f"q{number:02d}" if spelling == "year" else f"q{number:02d}_{spelling}"
 
 
 def generate(folder: Path, scale: float) -> Path:

@@ -32,6 +32,7 @@ class Workload:
     verify: bool = False
     builds: bool = False
     against: tuple[type[Peer], ...] = ()
+    spellings: tuple[tpch.Spelling, ...] = ("year",)
 
 
 def run(workload: Workload, data: Path, folder: Path, say: Say) -> Iterator[Measurement]:
@@ -40,7 +41,9 @@ def run(workload: Workload, data: Path, folder: Path, say: Say) -> Iterator[Meas
     if not lake.status():
         say(f"loading TPC-H scale {workload.scale:g}")
         tpch.load(lake, tpch.generate(data, workload.scale))
-    views = {tpch.view_name(n): tpch.query(n) for n in workload.views}
+    views = {
+        tpch.view_name(n, spelling): tpch.query(n, spelling) for n in workload.views for spelling in workload.spellings
+    }
     yield from _built(lake, views, workload, scratch, say)
     peers = [make(lake, views, folder.with_name(f"{folder.name}-{make.name}")) for make in workload.against]
     rounds = itertools.product(workload.changes, workload.kinds, range(workload.rounds))

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
+_BETWEEN = "\x1f"
+"""Stands between two settings in a text that has them all; no setting contains it."""
+
 Settings = tuple[tuple[str, str], ...]
 """Names and values, in order."""
 
@@ -28,9 +31,16 @@ _HOW = tuple(
 def meaning(session: SparkSession) -> Settings:
     """The settings of a session that a query's result may depend on: all that were set, but for those known to be harmless."""
     conf = session.conf
-    given = dict(known_settings(conf.getAll))
+    given = dict(known_settings(_all_set(session)))
     always = {key: str(conf.get(key)) for key in ALWAYS}
-    return known_settings({key: str(value) for key, value in given.items() if conf.isModifiable(key)} | always)
+    return known_settings({key: value for key, value in given.items() if conf.isModifiable(key)} | always)
+
+
+def _all_set(session: SparkSession) -> dict[str, str]:
+    """All settings of a session, by one call of the JVM; `conf.getAll` of PySpark makes two for each setting."""
+    text: str = session._jsparkSession.conf().getAll().mkString(_BETWEEN)
+    pairs = (setting.partition(" -> ") for setting in text.split(_BETWEEN))
+    return {key: value for key, _, value in pairs}
 
 
 def known_settings(settings: Mapping[str, str]) -> Settings:

@@ -63,6 +63,13 @@ class SessionNames:
             marks = self._marks()
             self._lakes = {path: own for path, own in self._lakes.items() if own is lake or _names_of(path, marks)}
 
+    def forget(self) -> None:
+        """Show no lake any more, until one is shown again."""
+        with self._lock:
+            self._lakes.clear()
+            self._owners.clear()
+            self.renew()
+
     def renew(self) -> None:
         """Bring all names to the newest versions."""
         with self._lock:
