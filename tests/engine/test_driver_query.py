@@ -19,7 +19,8 @@ from nabla.algebra.reference.interpreter import bag_of, evaluate
 from nabla.dev.testing.random_plans import ALL, CORE, random_scenario
 from nabla.engine.driver import key_lookup as lookup_module
 from nabla.engine.driver.driver_query import answer, run
-from nabla.engine.driver.duckdb_expressions import NotExact, spell
+from nabla.engine.driver.duckdb_expressions import spell
+from nabla.engine.driver.duckdb_types import NotExact
 from nabla.engine.driver.value_bounds import ValueBounds
 
 CASES = 60

@@ -22,7 +22,8 @@ from pyspark.sql import SparkSession
 from nabla.algebra.expressions import Apply, Expr
 from nabla.algebra.parse import read
 from nabla.engine.driver.driver_query import run
-from nabla.engine.driver.duckdb_expressions import EXACT_FUNCTIONS, NotExact, spell
+from nabla.engine.driver.duckdb_expressions import EXACT_FUNCTIONS, spell
+from nabla.engine.driver.duckdb_types import NotExact
 
 VALUES: dict[str, Sequence[str]] = {
     "boolean": ("NULL", "true", "false"),

@@ -23,8 +23,9 @@ from nabla.algebra.equalities import has_equality
 from nabla.algebra.memo import Memo
 from nabla.algebra.names import WEIGHT_FIELD
 from nabla.algebra.nodes import Join, Node, Scan
-from nabla.engine.driver.duckdb_expressions import MACROS, NotExact
+from nabla.engine.driver.duckdb_expressions import MACROS
 from nabla.engine.driver.duckdb_sql import to_duckdb
+from nabla.engine.driver.duckdb_types import NotExact
 
 MOST_BYTES = 256 << 20
 """Bytes that a query may read: beyond that Spark's fixed costs are worth it."""

@@ -12,53 +12,10 @@ from collections.abc import Callable, Mapping
 
 from nabla.algebra.expressions import Apply, Expr, Literal, Ref
 from nabla.algebra.types import BIGINT, INTEGRAL, MAX_PRECISION, SqlType, as_decimal, parse_type
+from nabla.engine.driver.duckdb_types import DAY, FLOATING, NUMBER, NotExact, quote, spell_literal, spell_type
 
-TYPES: Mapping[str, str] = {
-    "void": "INTEGER",
-    "boolean": "BOOLEAN",
-    "tinyint": "TINYINT",
-    "smallint": "SMALLINT",
-    "int": "INTEGER",
-    "bigint": "BIGINT",
-    "date": "DATE",
-    "timestamp": "TIMESTAMP WITH TIME ZONE",
-    "timestamp_ntz": "TIMESTAMP",
-    "string": "VARCHAR",
-    "binary": "BLOB",
-    "float": "FLOAT",
-    "double": "DOUBLE",
-}
-_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
-_DAY = re.compile(r"\d{4}-\d\d-\d\d")
-_NUMBER = re.compile(r"-?\d+(?:\.(\d+))?")
 _INTERVAL = re.compile(r"INTERVAL '(-?\d+)' (YEAR|MONTH)", re.IGNORECASE)
 _NEGATED_DIGITS = 34
-_FLOATING = ("float", "double")
-
-
-class NotExact(Exception):
-    """DuckDB may compute this in another way than Spark, or cannot compute it at all."""
-
-
-def quote(name: str) -> str:
-    """A name as DuckDB writes it, whatever characters it has."""
-    if "\0" in name:
-        raise NotExact("DuckDB's texts end at a NUL character")
-    return '"' + name.replace('"', '""') + '"'
-
-
-def spell_type(ddl: str) -> str:
-    """DuckDB's name of a Spark type."""
-    if ddl in TYPES:
-        return TYPES[ddl]
-    if decimal := _DECIMAL.fullmatch(ddl):
-        return f"DECIMAL({decimal[1]}, {decimal[2]})"
-    raise NotExact(f"values of type {ddl}")
-
-
-def is_key_type(ddl: str) -> bool:
-    """Whether equal values of a type are the same value: grouping may keep any of them. 0.0 and -0.0 are not."""
-    return ddl not in _FLOATING and (ddl in TYPES or _DECIMAL.fullmatch(ddl) is not None)
 
 
 def spell(expr: Expr) -> str:
@@ -68,7 +25,7 @@ def spell(expr: Expr) -> str:
         case Ref():
             return quote(expr.name)
         case Literal():
-            return _literal(expr)
+            return spell_literal(expr)
         case Apply() if expr.function in _FUNCTIONS:
             return _FUNCTIONS[expr.function](expr)
     raise NotExact(f"{expr}")
@@ -91,23 +48,6 @@ def _widens(one: SqlType, other: SqlType) -> bool:
     if narrow.kind != "decimal" or other.kind != "decimal":
         return False
     return narrow.scale <= other.scale and narrow.precision - narrow.scale <= other.precision - other.scale
-
-
-def _literal(literal: Literal) -> str:
-    value, kind = literal.value, literal.type
-    if value is None:
-        return f"CAST(NULL AS {spell_type(kind)})"
-    if kind == "string" and "\0" not in value:
-        return "'" + value.replace("'", "''") + "'"
-    plain = (
-        (kind == "boolean" and value in ("true", "false"))
-        or (kind == "date" and _DAY.fullmatch(value))
-        or (parse_type(kind) in INTEGRAL and _NUMBER.fullmatch(value))
-        or (_DECIMAL.fullmatch(kind) and _NUMBER.fullmatch(value))
-    )
-    if not plain:
-        raise NotExact(f"{literal}")
-    return f"CAST('{value}' AS {spell_type(kind)})"
 
 
 def _arguments(e: Apply) -> list[str]:
@@ -163,7 +103,7 @@ def _choice(function: str) -> Callable[[Apply], str]:
     """One of the arguments. Of 0.0 and -0.0 either engine may take either."""
 
     def write(e: Apply) -> str:
-        if function != "coalesce" and e.type in _FLOATING:
+        if function != "coalesce" and e.type in FLOATING:
             raise NotExact(f"{e}")
         return f"{function}({', '.join(_as_result(a, e) for a in e.arguments)})"
 
@@ -178,7 +118,7 @@ def _arithmetic(sign: str) -> Callable[[Apply], str]:
         kind = parse_type(e.type)
         left, right = _arguments(e)
         if kind.kind != "decimal":
-            if any(a.type != e.type for a in e.arguments) or not (kind in INTEGRAL or e.type in _FLOATING):
+            if any(a.type != e.type for a in e.arguments) or not (kind in INTEGRAL or e.type in FLOATING):
                 raise NotExact(f"{e}")
             return f"({left} {sign} {right})"
         one, other = (as_decimal(parse_type(a.type)) for a in e.arguments)
@@ -240,7 +180,7 @@ def _minus(e: Apply) -> str:
     """Spark negates a decimal by Java's BigDecimal, which rounds to 34 digits."""
     if parse_type(e.type).precision > _NEGATED_DIGITS:
         raise NotExact(f"{e}")
-    if e.type in _FLOATING:
+    if e.type in FLOATING:
         return f"(-{_arguments(e)[0]})"
     return f"CAST(-{_arguments(e)[0]} AS {spell_type(e.type)})"
 
@@ -275,8 +215,8 @@ def _reads_whole(literal: Literal, target: str) -> bool:
     if literal.type != "string" or literal.value is None:
         return False
     if target == "date":
-        return _DAY.fullmatch(literal.value) is not None
-    number, kind = _NUMBER.fullmatch(literal.value), parse_type(target)
+        return DAY.fullmatch(literal.value) is not None
+    number, kind = NUMBER.fullmatch(literal.value), parse_type(target)
     return number is not None and kind.kind == "decimal" and len(number[1] or "") <= kind.scale
 
 

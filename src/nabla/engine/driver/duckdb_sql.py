@@ -22,7 +22,8 @@ from nabla.algebra.nodes import (
     Window,
 )
 from nabla.algebra.sql import Relation, SqlPrinter
-from nabla.engine.driver.duckdb_expressions import NotExact, convert, is_key_type, quote, spell, spell_type
+from nabla.engine.driver.duckdb_expressions import convert, spell
+from nabla.engine.driver.duckdb_types import NotExact, is_key_type, quote, spell_type
 
 _AGGREGATES = frozenset(("sum", "count", "min", "max"))
 _RANKS = frozenset(("rank", "dense_rank"))

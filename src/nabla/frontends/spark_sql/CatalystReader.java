@@ -27,10 +27,6 @@ public class CatalystReader {
     /** Begins the name of a stand-in; the class of the function and its SQL with a hole for each argument follow. */
     private static final String STANDIN = "nabla:";
 
-    /** Leaves that hold their rows, or refer to another part of the same plan. */
-    private static final List CONSTANT = Arrays.asList(new Object[] {
-        "LocalRelation", "OneRowRelation", "Range", "ResolvedInlineTable", "CTERelationRef", "UnionLoopRef"});
-
     private final SqlTemplates templates;
     private final Set printedByPython;
     private final Set known;
@@ -46,40 +42,7 @@ public class CatalystReader {
 
     /** The tables that a plan reads, and what it reads that is no table: [table or null, name or null, text, line]. */
     public String sources(LogicalPlan plan, Set tables) throws Exception {
-        List found = new ArrayList();
-        visit(plan, tables, found);
-        return json(found);
-    }
-
-    private boolean visit(LogicalPlan plan, Set tables, List found) {
-        if (plan instanceof View && tables.contains(viewName((View) plan))) {
-            return found.add(source(viewName((View) plan), null, plan));
-        }
-        boolean reads = false;
-        List inner = new ArrayList();
-        for (Iterator i = plan.subqueries().iterator(); i.hasNext();) reads |= visit((LogicalPlan) i.next(), tables, inner);
-        for (Iterator i = plan.children().iterator(); i.hasNext();) reads |= visit((LogicalPlan) i.next(), tables, inner);
-        if (plan instanceof View && !reads) {
-            found.add(source(null, viewName((View) plan), plan));
-        } else if (plan.children().isEmpty() && !CONSTANT.contains(simpleName(plan))) {
-            found.add(source(null, relationName(plan), plan));
-        } else {
-            found.addAll(inner);
-        }
-        return reads;
-    }
-
-    private List source(String table, String name, LogicalPlan plan) {
-        return Arrays.asList(new Object[] {table, name, plan.simpleString(5), plan.origin().line().isDefined() ? plan.origin().line().get() : null});
-    }
-
-    private String relationName(LogicalPlan plan) {
-        for (int i = 0; i < plan.productArity(); i++) {
-            Object part = plan.productElement(i);
-            if (part instanceof Option && ((Option) part).isDefined()) part = ((Option) part).get();
-            if (part instanceof CatalogTable) return ((CatalogTable) part).identifier().unquotedString();
-        }
-        return null;
+        return json(PlanSources.of(plan, tables));
     }
 
     /** The columns of a plan's result. */
@@ -224,7 +187,7 @@ public class CatalystReader {
     public LogicalPlan inlineViews(LogicalPlan plan, final Set kept) {
         return (LogicalPlan) plan.transformUpWithSubqueries(new AbstractPartialFunction() {
             public boolean isDefinedAt(Object p) {
-                return p instanceof View && !kept.contains(viewName((View) p));
+                return p instanceof View && !kept.contains(PlanSources.viewName((View) p));
             }
             public Object applyOrElse(Object p, Function1 otherwise) {
                 return isDefinedAt(p) ? ((View) p).child() : otherwise.apply(p);
@@ -388,10 +351,6 @@ public class CatalystReader {
             entries.put(String.valueOf(entry._1()), String.valueOf(entry._2()));
         }
         return entries;
-    }
-
-    private static String viewName(View view) {
-        return view.desc().identifier().unquotedString().toLowerCase(Locale.ROOT);
     }
 
     private static String simpleName(Object o) {

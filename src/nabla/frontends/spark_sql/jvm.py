@@ -66,7 +66,7 @@ class ReadRelation:
 
 
 # Compiled in this order, since the second uses the first.
-_JAVA = ("SqlTemplates", "CatalystReader")
+_JAVA = ("SqlTemplates", "PlanSources", "CatalystReader")
 
 
 _COMPILED: WeakKeyDictionary[Any, dict[tuple[str, ...], Any]] = WeakKeyDictionary()

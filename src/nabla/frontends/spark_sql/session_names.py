@@ -44,7 +44,7 @@ class SessionNames:
 
     def __init__(self, session: SparkSession) -> None:
         self._gateway = cast(Any, session.sparkContext._gateway)
-        ensure_callback_server_started(self._gateway)
+        ensure_callback_server_started(self._gateway)  # type: ignore[no-untyped-call]
         self._lock = threading.RLock()
         self._lakes: dict[str, NamedTables] = {}
         self._owners: dict[str, str] = {}
