@@ -110,6 +110,14 @@ def test_a_dataframe_view_is_named_after_its_function_and_lives_without_it(shop:
     assert (100, 140) in bag(shop.read("big_orders"))
 
 
+def test_a_limit_over_a_single_row_is_no_limit(shop: Lake) -> None:
+    shop.create_view("total", "SELECT COUNT(*) AS n FROM orders LIMIT 100")
+    with shop.transaction() as tx:
+        tx.delete("orders", where="true")
+    assert refreshed(shop, "total", mode="strict")["total"].mode == "incremental"
+    assert bag(shop.read("total")) == {(0,): 1}
+
+
 def test_a_view_without_a_rule_is_recomputed_with_its_reason(shop: Lake) -> None:
     shop.create_view("some", "SELECT id FROM orders LIMIT 100")
     sell(shop, (100, 1, 7))

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from nabla.algebra.nodes import MalformedPlan, Node
+from nabla.rewrite.drop_limits import drop_limits
 from nabla.rewrite.join_order import NOTHING_KNOWN, TableSizes, join_changed_first, join_outwards
 from nabla.rewrite.narrow_groups import NO_KEYS, IsKey, narrow_groups
 from nabla.rewrite.prune import prune
@@ -74,6 +75,11 @@ DEFINITION: tuple[Pass[Keys], ...] = (
         "prune",
         lambda plan, keys: prune(plan),
         "front ends read columns that nothing needs; most plans end here",
+    ),
+    Pass(
+        "drop_limits",
+        lambda plan, keys: drop_limits(plan),
+        "after prune, which leaves out projections: nothing that follows has to know of such limits",
     ),
     Pass("narrow_groups", _narrow_groups, "before plans are cut into stages, whose states then have fewer groups"),
     Pass("prune", lambda plan, keys: prune(plan), "keys that narrow_groups reads again need one column of their table"),
