@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from small_data import Case, arrow, arrow_schema, cases
 
-from nabla.algebra.expressions import Literal
-from nabla.algebra.nodes import Join, Scan
+from nabla.algebra.expressions import Column, Literal
+from nabla.algebra.nodes import Constant, Generate, Join, Scan
 from nabla.algebra.parse import read
 from nabla.algebra.reference.evaluator import evaluate_expression
 from nabla.algebra.reference.evaluator.exact import exact_type
@@ -20,6 +20,7 @@ from nabla.dev.testing.random_plans import ALL, CORE, random_scenario
 from nabla.engine.driver import key_lookup as lookup_module
 from nabla.engine.driver.driver_query import answer, run
 from nabla.engine.driver.duckdb_expressions import spell
+from nabla.engine.driver.duckdb_sql import to_duckdb
 from nabla.engine.driver.duckdb_types import NotExact
 from nabla.engine.driver.value_bounds import ValueBounds
 
@@ -68,9 +69,10 @@ def test_a_query_over_what_was_looked_up_gives_the_same(
     assert found > CASES / 10, "hardly anything was looked up"
 
 
-def test_answers_of_the_driver_are_those_of_the_algebra(tmp_path: Path) -> None:
+@pytest.mark.parametrize("features", [CORE, ALL], ids=["core", "all"])
+def test_answers_of_the_driver_are_those_of_the_algebra(features: frozenset[str], tmp_path: Path) -> None:
     answered = 0
-    for case in cases(70_000, 3 * CASES, tmp_path, CORE):
+    for case in cases(70_000, 2 * CASES, tmp_path, features):
         if not all(exact_type(c.type) for c in case.query.columns) or not case.query.columns:
             continue
         schema = arrow_schema(case.query.columns, weights=True)
@@ -82,6 +84,20 @@ def test_answers_of_the_driver_are_those_of_the_algebra(tmp_path: Path) -> None:
         found = bag_of((row[:-1], row[-1]) for row in zip(*columns, strict=True))
         assert found == evaluate(case.query, case.database), f"seed {case.seed}"
     assert answered > CASES / 10, "hardly anything was answered"
+
+
+def test_numbers_without_other_columns_are_counted() -> None:
+    """`SELECT … FROM t, explode(sequence(1, 3))`: the generator stands beside a row without columns."""
+    nothing = Constant((), ((),))
+    numbers = Generate(nothing, read("explode(sequence(1, 3))", {}, "int"), (Column("n#1", "int"),))
+    found = run(to_duckdb(numbers, lambda scan: scan.table), {})
+    assert found is not None
+    assert [tuple(row.values()) for row in found.to_pylist()] == [(1,), (2,), (3,)]
+
+
+def test_a_query_that_duckdb_refuses_is_said_and_left_to_spark() -> None:
+    with pytest.warns(RuntimeWarning, match="report this"):
+        assert run("SELECT , 1", {}) is None
 
 
 def _held(scan: Scan, case: Case) -> pa.Table:

@@ -12,6 +12,7 @@ import atexit
 import os
 import tempfile
 import threading
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -41,6 +42,8 @@ SETTINGS: dict[str, str | bool | int | float | list[str]] = {
 }
 LOCKS = ("SET enable_external_access = false", "SET lock_configuration = true")
 """A lake may be somebody else's: whatever its definitions say, a query reads and writes no files, and changes no setting."""
+
+REFUSED = "DuckDB refuses a query that was written for it"
 
 _THREAD = threading.local()
 _STARTING = threading.Lock()
@@ -121,6 +124,10 @@ def run(text: str, relations: Mapping[str, pa.Table]) -> pa.Table | None:
         duckdb.PermissionException,
         duckdb.NotImplementedException,
     ):
+        return None
+    except duckdb.Error as error:
+        said = str(error).splitlines()[0]
+        warnings.warn(f"{REFUSED}, so that Spark computes it; please report this: {said}", RuntimeWarning, stacklevel=2)
         return None
     finally:
         for name in relations:

@@ -80,6 +80,8 @@ class DuckdbPrinter(SqlPrinter):
         return f"CAST({call.call.function}() OVER ({keys}{order}) AS {spell_type(call.column.type)})"
 
     def scan(self, node: Scan) -> str:
+        if not node.output and not node.signed:
+            raise NotExact("an Arrow table without columns has no rows")
         for column in node.output:
             spell_type(column.type)
         return super().scan(node)
@@ -136,10 +138,10 @@ class DuckdbPrinter(SqlPrinter):
         (column,) = node.output
         start, end = spell(first), spell(last)
         numbers = f"CASE WHEN {end} < {start} THEN error('counts down') ELSE range({start}, {end} + 1) END"
-        columns = self._list(node.input.columns)
+        kept = [quote(c.name) for c in node.input.columns]
         made = f"unnest({numbers}) AS {quote(column.name)}"
-        weight = f", {WEIGHT_FIELD}" * node.signed
-        return f"SELECT {columns}, {made}{weight} FROM {self.source(node.input, 's')}"
+        columns = ", ".join([*kept, made, *[WEIGHT_FIELD] * node.signed])
+        return f"SELECT {columns} FROM {self.source(node.input, 's')}"
 
     def recursion(self, node: Recursion) -> str:
         raise NotExact("a recursion")
