@@ -40,6 +40,20 @@ def allow(folder: Path, features: list[str], configuration: dict[str, str]) -> N
     write_actions(folder, 0, lines)
 
 
+def rename(folder: Path, mode: str) -> None:
+    """Show every column under another name than its files have."""
+    allow(folder, ["columnMapping"], {"delta.columnMapping.mode": mode, "delta.columnMapping.maxColumnId": "10"})
+    lines = actions(folder, 0)
+    for line in lines:
+        if "metaData" in line:
+            schema = json.loads(line["metaData"]["schemaString"])
+            for i, field in enumerate(schema["fields"]):
+                stored = {"delta.columnMapping.id": i + 1, "delta.columnMapping.physicalName": field["name"]}
+                field |= {"name": f"my {field['name']}", "metadata": stored}
+            line["metaData"]["schemaString"] = json.dumps(schema)
+    write_actions(folder, 0, lines)
+
+
 def delete_by_vector(folder: Path, version: int, path: str, rows: list[int], before: list[int]) -> None:
     """Commit a version that hides rows of a file; `before` are those hidden already."""
     added = (line["add"] for v in range(version) for line in actions(folder, v) if "add" in line)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from delta_foreign import actions, allow, commit_file, delete_by_vector, write_actions
+from delta_foreign import actions, allow, commit_file, delete_by_vector, rename, write_actions
 from deltalake import DeltaTable, Schema, write_deltalake
 from storage_oracle import bag
 
@@ -232,20 +232,6 @@ def test_column_mapping_inside_of_a_struct_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NablaError, match='"my id"') as error:
         StoredTable(tmp_path).snapshot()
     assert code(error) == "NABLA_COLUMN_MAPPING"
-
-
-def rename(folder: Path, mode: str) -> None:
-    """Show every column under another name than its files have."""
-    allow(folder, ["columnMapping"], {"delta.columnMapping.mode": mode, "delta.columnMapping.maxColumnId": "10"})
-    lines = actions(folder, 0)
-    for line in lines:
-        if "metaData" in line:
-            schema = json.loads(line["metaData"]["schemaString"])
-            for i, field in enumerate(schema["fields"]):
-                stored = {"delta.columnMapping.id": i + 1, "delta.columnMapping.physicalName": field["name"]}
-                field |= {"name": f"my {field['name']}", "metadata": stored}
-            line["metaData"]["schemaString"] = json.dumps(schema)
-    write_actions(folder, 0, lines)
 
 
 def test_a_column_added_later_is_null_in_older_files(tmp_path: Path) -> None:

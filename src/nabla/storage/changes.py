@@ -22,9 +22,9 @@ from nabla._cached import cached_property
 from nabla.errors import NablaError
 from nabla.storage import bags, boundary, files, locations, reading
 from nabla.storage.boundary import CHANGES
-from nabla.storage.deltalog import CaptureFile
+from nabla.storage.deltalog import CaptureFile, gone
 from nabla.storage.files import DataFile
-from nabla.storage.table import Snapshot, StoredTable, gone
+from nabla.storage.table import Snapshot, StoredTable
 
 FOLDER = CHANGES
 """The folder of recorded changes, in the table's folder; its `_` hides it from other readers and their vacuums."""

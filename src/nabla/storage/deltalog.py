@@ -58,7 +58,7 @@ class Commit:
 
 def is_delta(folder: Location) -> bool:
     """Whether there is a Delta log with at least one version."""
-    return bool(_listed(folder))
+    return bool(log_files(folder))
 
 
 def latest_version(folder: Location, known: int = -1) -> int:
@@ -67,7 +67,7 @@ def latest_version(folder: Location, known: int = -1) -> int:
         while _exists(folder, known + 1):
             known += 1
         return known
-    listed = _listed(folder)
+    listed = log_files(folder)
     if not listed:
         raise not_delta(folder)
     return max(version for version, _ in listed)
@@ -83,7 +83,7 @@ def read_commit(folder: Location, version: int) -> Commit | None:
     except FileNotFoundError:
         return None
     except ValueError as error:
-        raise corrupt(folder, f"version {version} of its log cannot be read: {error}") from error
+        raise _unreadable(folder, version, error) from error
     if not actions:
         raise _empty(folder, version)
     infos = [action["commitInfo"] for action in actions if "commitInfo" in action]
@@ -117,29 +117,39 @@ def read_metadata(folder: Location, version: int) -> Mapping[str, Any]:
     except FileNotFoundError:
         return {}
     except ValueError as error:
-        raise corrupt(folder, f"version {version} of its log cannot be read: {error}") from error
+        raise _unreadable(folder, version, error) from error
     if line is None:
         raise _empty(folder, version)
     return {}
 
 
+def read_actions(folder: Location, version: int) -> list[dict[str, Any]] | None:
+    """All actions of a commit; None if it is not there.
+
+    NABLA_CORRUPT where it has no content, or less than its writer said: readers would take it for a smaller change.
+    """
+    path = commit_path(folder, version)
+    try:
+        with reading(path), locations.open_text(path) as lines:
+            actions = [json.loads(line) for line in lines if not line.isspace()]
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise _unreadable(folder, version, error) from error
+    if not actions:
+        raise _empty(folder, version)
+    if not all(isinstance(action, dict) for action in actions):
+        raise _unreadable(folder, version, "a line is no action")
+    said = (actions[0].get("commitInfo") or {}).get(ACTIONS, len(actions))
+    if said != len(actions):
+        raise corrupt(folder, f"version {version} of its log has {len(actions)} of {said} actions")
+    return actions
+
+
 def check_whole(folder: Location, versions: Iterable[int]) -> None:
-    """NABLA_CORRUPT where a commit has no content, or less than its writer said: readers take it for a smaller change."""
+    """NABLA_CORRUPT where a commit is damaged. Commits that are not there are none of these."""
     for version in versions:
-        path = commit_path(folder, version)
-        try:
-            with reading(path), locations.open_text(path) as file:
-                lines = [line for line in file if line.strip()]
-            if not lines:
-                raise _empty(folder, version)
-            said = json.loads(lines[0]).get("commitInfo", {}).get(ACTIONS, len(lines))
-            json.loads(lines[-1])  # the last action may have been cut
-        except FileNotFoundError:
-            continue
-        except ValueError as error:
-            raise corrupt(folder, f"version {version} of its log cannot be read: {error}") from error
-        if said != len(lines):
-            raise corrupt(folder, f"version {version} of its log has {len(lines)} of {said} actions")
+        read_actions(folder, version)
 
 
 def commits(folder: Location, after: int, upto: int) -> Iterator[Commit | None]:
@@ -149,7 +159,7 @@ def commits(folder: Location, after: int, upto: int) -> Iterator[Commit | None]:
 
 def oldest_version(folder: Location) -> int:
     """The first version whose commit should be there: 0, or the one after the oldest checkpoint of a log that was cleaned."""
-    listed = _listed(folder)
+    listed = log_files(folder)
     checkpoints = [v for v, kind in listed if kind != "json"]
     if (0, "json") in listed or not checkpoints:
         return 0
@@ -158,7 +168,7 @@ def oldest_version(folder: Location) -> int:
 
 def names_from(folder: Location, version: int) -> list[str]:
     """The names of commits and checkpoints of a version and those after it."""
-    return [f"{v:020d}.{kind}" for v, kind in _listed(folder) if v >= version]
+    return [f"{v:020d}.{kind}" for v, kind in log_files(folder) if v >= version]
 
 
 def commits_needed(folder: Location, version: int) -> list[int]:
@@ -168,7 +178,7 @@ def commits_needed(folder: Location, version: int) -> list[int]:
 
 def names_needed(folder: Location, version: int) -> list[str]:
     """The files of a log that say what a version is: the newest checkpoint up to it and the commits after that."""
-    listed = [(v, kind) for v, kind in _listed(folder) if v <= version]
+    listed = [(v, kind) for v, kind in log_files(folder) if v <= version]
     first = max((v for v, kind in listed if kind != "json"), default=-1)
     wanted = [(v, kind) for v, kind in listed if (v > first if kind == "json" else v == first)]
     return [f"{v:020d}.{kind}" for v, kind in sorted(wanted)]
@@ -179,7 +189,7 @@ def was_cleaned(folder: Location, version: int) -> bool:
 
     Such a deletion leaves a checkpoint and every commit after it; a hole in these is damage.
     """
-    listed = _listed(folder)
+    listed = log_files(folder)
     checkpoints = {v for v, kind in listed if kind != "json"}
     held = {v for v, kind in listed if kind == "json"}
     if not checkpoints:
@@ -214,6 +224,20 @@ def corrupt(folder: Location, what: str) -> NablaError:
     )
 
 
+def gone(folder: Location, version: int, why: str) -> NablaError:
+    """The error for a version whose log or files were deleted."""
+    return NablaError(
+        "NABLA_VERSION_GONE",
+        f"version {version} cannot be read any more: {why}",
+        place=str(folder),
+        remedy="Refresh the views that read this table in full.",
+    )
+
+
+def _unreadable(folder: Location, version: int, why: object) -> NablaError:
+    return corrupt(folder, f"version {version} of its log cannot be read: {why}")
+
+
 def _empty(folder: Location, version: int) -> NablaError:
     return corrupt(folder, f"version {version} of its log is empty, as after a power cut")
 
@@ -232,7 +256,8 @@ def _exists(folder: Location, version: int) -> bool:
     return locations.exists(commit_path(folder, version))
 
 
-def _listed(folder: Location) -> list[tuple[int, str]]:
+def log_files(folder: Location) -> list[tuple[int, str]]:
+    """The versions and kinds (`json`, or `checkpoint.` and more) of the files of a log; none where there is no log."""
     try:
         names = locations.names(log_folder(folder))
     except (FileNotFoundError, NotADirectoryError):

@@ -49,6 +49,11 @@ def bounded(kind: pa.DataType) -> bool:
     )
 
 
+def bounded_in_log(kind: pa.DataType) -> bool:
+    """Whether the bounds that logs have for a column of this type are to be believed."""
+    return bounded(kind) and not (types.is_decimal(kind) and kind.precision > _EXACT_DIGITS)
+
+
 def from_footer(footer: pq.FileMetaData) -> Statistics:
     """The statistics of the top-level columns of a Parquet file."""
     minimum: dict[str, Value] = {}
@@ -62,7 +67,7 @@ def from_footer(footer: pq.FileMetaData) -> Statistics:
             nulls[name] = sum(chunk.null_count for chunk in chunks)
         bounds = _footer_bounds(chunks) if bounded(schema.field(name).type) else None
         if bounds is not None:
-            _put(minimum, name, _lower(bounds[0]))
+            _put(minimum, name, lower(bounds[0]))
             _put(maximum, name, _upper(bounds[1]))
     return Statistics(minimum, maximum, nulls)
 
@@ -138,15 +143,13 @@ def _log_bounds(
     found: dict[str, list[Value | None]] = {}
     for stored, column in _fields(actions, side):
         name = logical.get(stored)
-        if name is None or not bounded(schema.field(name).type) or not bounded(column.type):
-            continue
-        if types.is_decimal(column.type) and column.type.precision > _EXACT_DIGITS:
+        if name is None or not bounded(schema.field(name).type) or not bounded_in_log(column.type):
             continue
         try:
             values = column.to_pylist()
         except (ValueError, OverflowError):
             continue
-        widen = _lower if side == "min" else _log_upper
+        widen = lower if side == "min" else upper_in_log
         found[name] = [None if value is None else widen(value) for value in values]
     return found
 
@@ -168,7 +171,8 @@ def _put(bounds: dict[str, Value], name: str, value: Value | None) -> None:
         bounds[name] = value
 
 
-def _lower(value: Any) -> Value | None:
+def lower(value: Any) -> Value | None:
+    """A lower bound that is short, for a smallest value; None if there is none."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, str):
@@ -184,8 +188,8 @@ def _upper(value: Any) -> Value | None:
     return _utc(value)
 
 
-def _log_upper(value: Any) -> Value | None:
-    """As `_upper`, for logs whose writers cut timestamps to milliseconds."""
+def upper_in_log(value: Any) -> Value | None:
+    """An upper bound that is short, for a greatest value in a log, whose writers cut timestamps to milliseconds."""
     if isinstance(value, datetime):
         try:
             value += _MILLISECOND

@@ -7,62 +7,19 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-from deltalake import DeltaTable
-from deltalake.exceptions import CommitFailedError, DeltaError, DeltaProtocolError
+from deltalake.exceptions import CommitFailedError, DeltaError
 
-from nabla._cached import cached_property
 from nabla.errors import Conflict, MissingFile, NablaError
-from nabla.storage import boundary, delta_writer, deltalog, locations, schemas, statistics, url_commits
+from nabla.storage import boundary, delta_writer, deltalog, locations, log_replay, schemas, url_commits
+from nabla.storage.delta_reader import DeltaReader
 from nabla.storage.files import DataFile
 from nabla.storage.locations import Location
+from nabla.storage.snapshot import Snapshot as Snapshot
 
 _CACHED = 8
-_TRUE = pa.scalar(True, pa.bool_())
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """A version of a table: its schema as JSON, the name in the files of each column, and its files."""
-
-    folder: str
-    version: int
-    schema_json: str
-    stored: Mapping[str, str]
-    partitioned_by: tuple[str, ...]
-    files: tuple[DataFile, ...]
-
-    @cached_property
-    def schema(self) -> pa.Schema:
-        """The schema in Arrow's terms."""
-        return schemas.arrow(self.schema_json)
-
-    @property
-    def plain(self) -> bool:
-        """Whether the files hold exactly the table: no partition values, hidden rows or other names to see to."""
-        renamed = any(name != stored for name, stored in self.stored.items())
-        return not (renamed or self.partitioned_by or any(file.keep is not None for file in self.files))
-
-    @property
-    def paths(self) -> list[str]:
-        """The absolute paths of the files."""
-        return [self.path(file) for file in self.files]
-
-    def path(self, file: DataFile) -> str:
-        """The absolute path of a file."""
-        return file.path if locations.is_absolute(file.path) else os.path.join(self.folder, file.path)
-
-    @property
-    def rows(self) -> int:
-        return sum(file.rows for file in self.files)
-
-    @property
-    def bytes(self) -> int:
-        return sum(file.bytes for file in self.files)
 
 
 class StoredTable:
@@ -79,7 +36,9 @@ class StoredTable:
         self.closed = closed
         self._lock = threading.RLock()
         self._latest = -1
-        self._handle: DeltaTable | None = None
+        self._is_plain = not locations.is_url(self.folder)
+        self._replay: log_replay.Replay | None = None
+        self._reader = DeltaReader(self.folder)
         self._snapshots: OrderedDict[int, Snapshot] = OrderedDict()
         self._seen: set[int] = set()
         self._expected = (-1, 0)
@@ -138,7 +97,7 @@ class StoredTable:
                 raise deltalog.no_version(self.folder, wanted, latest)
             found = self._snapshots.get(wanted)
             if found is None:
-                found = _snapshot(self.folder, self._load(wanted), newest=wanted == latest)
+                found = self._read(wanted, latest)
                 if self.closed:
                     boundary.check_files((file.path for file in found.files), self.folder)
                 self._seen.discard(wanted)
@@ -192,7 +151,7 @@ class StoredTable:
                 raise deltalog.no_version(self.folder, expected, latest)
             try:
                 if locations.is_url(self.folder):
-                    url_commits.commit(self._load(expected), adds, removes, metadata)
+                    url_commits.commit(self._reader.load(expected, latest), adds, removes, metadata)
                 else:
                     delta_writer.commit(self.folder, expected + 1, adds, removes, metadata)
             except (FileExistsError, CommitFailedError) as error:
@@ -211,6 +170,8 @@ class StoredTable:
             self._remember(replace(before, version=expected + 1, files=files))
             if expected in self._seen:
                 self._seen.add(expected + 1)
+        if self._replay is not None and self._replay.version == expected:
+            self._replay = self._replay.advanced(adds, removes)
         self._latest = max(self._latest, expected + 1)
 
     def _remember(self, snapshot: Snapshot) -> None:
@@ -219,99 +180,22 @@ class StoredTable:
         while len(self._snapshots) > _CACHED:
             self._snapshots.popitem(last=False)
 
-    def _load(self, version: int) -> DeltaTable:
-        """A handle at exactly this version. One that is behind catches up, which is cheaper than loading anew."""
-        handle = self._handle
+    def _read(self, version: int, latest: int) -> Snapshot:
+        """A version from its log, by whoever is certain to understand it."""
         try:
-            if handle is not None and handle.version() < version == self.latest():
-                deltalog.check_whole(self.folder, range(handle.version() + 1, version + 1))
-                handle.update_incremental()
-            if handle is None or handle.version() != version:
-                deltalog.check_whole(self.folder, deltalog.commits_needed(self.folder, version))
-                handle = DeltaTable(self.folder, version=version)
-        except DeltaError as error:
-            raise self._unreadable(version, error) from error
-        self._handle = handle
-        return handle
-
-    def _unreadable(self, version: int, error: DeltaError) -> NablaError:
-        if isinstance(error, DeltaProtocolError) or "feature" in str(error).lower():
-            return NablaError(
-                "NABLA_DELTA_FEATURE",
-                f"the table uses a feature of Delta that cannot be read: {_first_line(error)}",
-                place=self.folder,
-                remedy="Drop the feature, or copy the table into one without it.",
-            )
-        if deltalog.was_cleaned(self.folder, version):
-            return gone(self.folder, version, "its log was cleaned up")
-        return deltalog.corrupt(self.folder, _first_line(error))
-
-
-def _snapshot(folder: str, handle: DeltaTable, *, newest: bool) -> Snapshot:
-    schema_json = handle.schema().to_json()
-    metadata = handle.metadata()
-    mode = metadata.configuration.get("delta.columnMapping.mode", "none")
-    stored = schemas.stored_names(schema_json, mode, folder)
-    logical = {name: column for column, name in stored.items()}
-    try:
-        files = _files(folder, handle, schemas.arrow(schema_json), logical)
-    except FileNotFoundError as error:
-        path = error.place if isinstance(error, MissingFile) else error.filename or str(error)
-        raise _missing(folder, handle.version(), path, newest=newest) from error
-    return Snapshot(
-        folder=folder,
-        version=handle.version(),
-        schema_json=schema_json,
-        stored=stored,
-        partitioned_by=tuple(metadata.partition_columns),
-        files=files,
-    )
-
-
-def _files(folder: str, handle: DeltaTable, schema: pa.Schema, logical: Mapping[str, str]) -> tuple[DataFile, ...]:
-    actions = pa.table(handle.get_add_actions(flatten=False))
-    known = statistics.from_log(actions, schema, logical)
-    hidden = _deletion_vectors(folder, handle)
-    partitions = actions["partition"].to_pylist() if "partition" in actions.column_names else [{}] * actions.num_rows
-    columns = (actions[name].to_pylist() for name in ("path", "size_bytes", "num_records"))
-    files = []
-    for i, (encoded, size, rows) in enumerate(zip(*columns, strict=True)):
-        path = deltalog.decoded(encoded)
-        if rows is None:  # a writer that records no statistics
-            rows = locations.parquet_footer(os.path.join(folder, path)).num_rows
-        keep = _filled(hidden.get(path), rows)
-        files.append(
-            DataFile(
-                path=path,
-                rows=rows if keep is None else keep.true_count,
-                bytes=size,
-                minimum=known[i].minimum,
-                maximum=known[i].maximum,
-                nulls=known[i].nulls if keep is None else {},
-                partition={logical.get(name, name): value for name, value in partitions[i].items()},
-                keep=keep,
-            )
-        )
-    return tuple(files)
-
-
-def _deletion_vectors(folder: str, handle: DeltaTable) -> dict[str, pa.BooleanArray]:
-    if "deletionVectors" not in (handle.protocol().reader_features or ()):
-        return {}
-    try:
-        table = pa.table(handle.deletion_vectors())
-    except DeltaError as error:  # the files that hold them are vacuumed like others
-        raise FileNotFoundError(_first_line(error)) from error
-    real = os.path.realpath(deltalog.decoded(folder))
-    paths = (os.path.relpath(os.path.realpath(deltalog.decoded(url)), real) for url in table["filepath"].to_pylist())
-    return {path: mask.values for path, mask in zip(paths, table["selection_vector"], strict=True)}
-
-
-def _filled(keep: pa.BooleanArray | None, rows: int) -> pa.BooleanArray | None:
-    """A mask for every row: those after the last deleted one may be left out."""
-    if keep is None:
-        return None
-    return pa.concat_arrays([pc.fill_null(keep, _TRUE), pa.repeat(_TRUE, rows - len(keep))])
+            if self._is_plain:
+                try:
+                    read = log_replay.replay(self.folder, version, self._replay)
+                except log_replay.Uncertain:
+                    self._is_plain = False
+                else:
+                    if self._replay is None or read.version > self._replay.version:
+                        self._replay = read
+                    return read.snapshot(self.folder)
+            return self._reader.snapshot(version, latest)
+        except FileNotFoundError as error:
+            path = error.place if isinstance(error, MissingFile) else error.filename or str(error)
+            raise _missing(self.folder, version, path, newest=version == latest) from error
 
 
 def _check_files(snapshot: Snapshot, *, newest: bool) -> None:
@@ -323,21 +207,12 @@ def _check_files(snapshot: Snapshot, *, newest: bool) -> None:
 def _missing(folder: str, version: int, path: str, *, newest: bool) -> NablaError:
     if newest:
         return deltalog.corrupt(folder, f"the file {path} is missing")
-    return gone(folder, version, "its files were vacuumed")
+    return deltalog.gone(folder, version, "its files were vacuumed")
 
 
 def _conflict(folder: str, expected: int) -> Conflict:
     return Conflict(
         "NABLA_CONFLICT", f"somebody else made version {expected + 1}", place=folder, remedy="Repeat the operation."
-    )
-
-
-def gone(folder: str, version: int, why: str) -> NablaError:
-    return NablaError(
-        "NABLA_VERSION_GONE",
-        f"version {version} cannot be read any more: {why}",
-        place=folder,
-        remedy="Refresh the views that read this table in full.",
     )
 
 

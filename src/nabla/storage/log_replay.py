@@ -1,0 +1,239 @@
+"""Versions of a plain Delta table on this machine, from the actions of its log.
+
+The newest checkpoint has all files of a version, and the commits after it add and remove some; a later version follows from an
+earlier one that is at hand. Every commit is read once, and checked to be whole while it is read.
+
+Only logs are replayed whose meaning is certain. Column mapping, deletion vectors, partitions, checkpoints of other kinds, and
+whatever this module does not know raise `Uncertain`: deltalake reads those tables (`delta_reader`). It also finds the words
+for a log that has holes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow.parquet as pq
+from deltalake import Schema
+from deltalake.exceptions import DeltaError
+
+from nabla.errors import MachineFault
+from nabla.storage import deltalog, locations, log_statistics, schemas
+from nabla.storage.files import DataFile
+from nabla.storage.snapshot import Snapshot
+
+_CHECKPOINT = "checkpoint.parquet"
+_READ_OF_ADDS = ("path", "size", "stats", "deletionVector")
+_IRRELEVANT = frozenset(("commitInfo", "txn", "cdc", "domainMetadata"))
+_READER_FEATURES = frozenset(("timestampNtz",))
+_WRITER_FEATURES = frozenset(
+    (
+        "appendOnly",
+        "changeDataFeed",
+        "checkConstraints",
+        "clustering",
+        "domainMetadata",
+        "generatedColumns",
+        "identityColumns",
+        "inCommitTimestamp",
+        "invariants",
+        "rowTracking",
+        "timestampNtz",
+    )
+)
+"""Features that say nothing about how files are read."""
+
+
+class Uncertain(Exception):
+    """The log has something that this module does not know for certain."""
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A version of a table: its schema and its files, both as the log has them. Files go by the paths that the log has."""
+
+    version: int
+    schema_text: str
+    files: Mapping[str, DataFile]
+
+    def snapshot(self, folder: str) -> Snapshot:
+        schema_json, stored = _columns(self.schema_text)
+        return Snapshot(folder, self.version, schema_json, stored, (), tuple(self.files.values()))
+
+    def advanced(self, adds: Sequence[DataFile], removes: Sequence[DataFile]) -> Replay | None:
+        """The version after a commit that this process has just made; None where that cannot be told."""
+        files = dict(self.files)
+        for file in removes:
+            if files.pop(quote(file.path), None) is None:
+                return None
+        return Replay(self.version + 1, self.schema_text, files | {quote(file.path): file for file in adds})
+
+
+def replay(folder: str, version: int, known: Replay | None = None) -> Replay:
+    """A version of a table. `known` is one that was read before.
+
+    NABLA_CORRUPT where a commit is damaged, FileNotFoundError where a file is gone that would have to be read.
+    """
+    if known is not None and known.version == version:
+        return known
+    if known is not None and known.version < version:
+        later = _Actions(dict(known.files), known.schema_text)
+        if later.read_commits(folder, range(known.version + 1, version + 1)) and later.schema == known.schema_text:
+            return later.result(folder, version)
+    listed = [(v, kind) for v, kind in deltalog.log_files(folder) if v <= version]
+    first = max((v for v, kind in listed if kind != "json"), default=-1)
+    actions = _Actions({})
+    if first >= 0:
+        if any(v == first and kind not in ("json", _CHECKPOINT) for v, kind in listed):
+            raise Uncertain("a checkpoint of another kind")
+        actions.read_checkpoint(folder, first)
+    if not actions.read_commits(folder, range(first + 1, version + 1)):
+        raise Uncertain("a commit is missing")
+    return actions.result(folder, version)
+
+
+@dataclass
+class _Actions:
+    """The actions that were read so far, and what they add up to: files that are known, or add actions of files that are not
+    described yet."""
+
+    files: dict[str, Any]
+    schema: str = ""
+    has_protocol: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.has_protocol = bool(self.schema)  # a version that is known was read with one
+
+    def result(self, folder: str, version: int) -> Replay:
+        if not self.schema or not self.has_protocol:
+            raise Uncertain("no schema or no protocol")
+        describe = _Describer(folder, self.schema)
+        return Replay(version, self.schema, {path: describe(path, body) for path, body in self.files.items()})
+
+    def read_commits(self, folder: str, versions: range) -> bool:
+        """Apply commits; False where one is not there."""
+        for version in versions:
+            actions = deltalog.read_actions(folder, version)
+            if actions is None:
+                return False
+            self._apply(actions)
+        return True
+
+    def _apply(self, actions: Sequence[Mapping[str, Any]]) -> None:
+        """Apply the actions of one commit, which have no order. Two of one file would differ in their deletion vectors."""
+        moved: set[str] = set()
+        for kind, body in (pair for action in actions for pair in action.items()):
+            if body is None or kind in _IRRELEVANT:
+                continue
+            if kind in ("add", "remove"):
+                path = _text(body, "path")
+                if path in moved:
+                    raise Uncertain("two actions of one file")
+                moved.add(path)
+                if body.get("deletionVector") is not None:
+                    raise Uncertain("deletion vectors")
+                self.files.pop(path, None)
+                if kind == "add":
+                    self.files[path] = body
+            elif kind == "metaData":
+                self._describe(body)
+            elif kind == "protocol":
+                self._check_protocol(body)
+            else:
+                raise Uncertain(kind)
+
+    def read_checkpoint(self, folder: str, version: int) -> None:
+        path = os.path.join(deltalog.log_folder(folder), f"{version:020d}.{_CHECKPOINT}")
+        try:
+            with locations.parquet_file(path) as file:
+                table = file.read(columns=list(_checkpoint_columns(file.schema)), use_threads=False)
+        except FileNotFoundError as error:
+            raise Uncertain("a checkpoint is missing") from error
+        except MachineFault as error:
+            if isinstance(error.__cause__, OSError) and error.__cause__.errno is not None:
+                raise
+            raise Uncertain("a checkpoint is damaged") from error
+        for kind in table.column_names:
+            bodies = table[kind].drop_null().to_pylist()
+            if kind == "add":
+                self.files = {_text(body, "path"): body for body in bodies}
+                if len(self.files) != len(bodies) or any(body.get("deletionVector") for body in bodies):
+                    raise Uncertain("two versions of one file")
+                if any(body.get("stats") is None for body in bodies):
+                    raise Uncertain("statistics in another form")
+            elif bodies and (len(bodies) > 1 or kind not in ("metaData", "protocol")):
+                raise Uncertain(kind)
+            elif bodies and kind == "metaData":
+                self._describe({**bodies[0], "configuration": dict(bodies[0].get("configuration") or ())})
+            elif bodies:
+                self._check_protocol(bodies[0])
+
+    def _describe(self, body: Mapping[str, Any]) -> None:
+        configuration = body.get("configuration") or {}
+        if body.get("partitionColumns") or configuration.get("delta.columnMapping.mode", "none") != "none":
+            raise Uncertain("partitions or column mapping")
+        self.schema = _text(body, "schemaString")
+
+    def _check_protocol(self, body: Mapping[str, Any]) -> None:
+        reader, writer = body.get("minReaderVersion"), body.get("minWriterVersion")
+        features = frozenset(body.get("readerFeatures") or ()), frozenset(body.get("writerFeatures") or ())
+        without = reader == 1 and writer in range(1, 7) and not any(features)
+        listed = (reader in (1, 3) and writer == 7) and (reader == 3 or not features[0])
+        if not without and not (listed and features[0] <= _READER_FEATURES and features[1] <= _WRITER_FEATURES):
+            raise Uncertain("features")
+        self.has_protocol = True
+
+
+class _Describer:
+    """Makes data files of add actions."""
+
+    def __init__(self, folder: str, schema_text: str) -> None:
+        self._folder = folder
+        self._read = log_statistics.reader(_columns(schema_text)[0])
+
+    def __call__(self, encoded: str, body: Any) -> DataFile:
+        if isinstance(body, DataFile):
+            return body
+        size, stats = body.get("size"), body.get("stats")
+        if type(size) is not int or body.get("partitionValues"):
+            raise Uncertain("an add action")
+        path = deltalog.decoded(encoded)
+        try:
+            rows, known = self._read(stats or "{}")
+        except ValueError as error:
+            raise Uncertain("statistics") from error
+        if rows is None:  # a writer that records no statistics
+            rows = locations.parquet_footer(os.path.join(self._folder, path)).num_rows
+        return DataFile(path, rows, size, known.minimum, known.maximum, known.nulls)
+
+
+def _checkpoint_columns(schema: pq.ParquetSchema) -> Iterator[str]:
+    """The leaves of a checkpoint that matter: of files their paths, sizes and statistics, and of other actions everything."""
+    for i in range(len(schema)):
+        path = schema.column(i).path
+        kind, _, rest = path.partition(".")
+        if kind in _IRRELEVANT or kind == "remove":
+            continue
+        if kind != "add" or rest.partition(".")[0] in _READ_OF_ADDS:
+            yield path
+
+
+@lru_cache(maxsize=256)
+def _columns(schema_text: str) -> tuple[str, Mapping[str, str]]:
+    """A schema in the form that deltalake gives it, and the name in the files of each column."""
+    try:
+        schema_json = Schema.from_json(schema_text).to_json()
+    except (DeltaError, ValueError, TypeError) as error:
+        raise Uncertain("the schema") from error
+    return schema_json, schemas.stored_names(schema_json, "none", "")
+
+
+def _text(body: Any, name: str) -> str:
+    found = body.get(name)
+    if not isinstance(found, str):
+        raise Uncertain(name)
+    return found
