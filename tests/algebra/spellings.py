@@ -73,6 +73,7 @@ SAME = [
     ("b OR (i > 1 OR l > 2)", "(b OR i > 1) OR l > 2"),
     # Lists
     ("i IN (5)", "i = 5"),
+    ("i IN (5, 5)", "i = 5"),
     ("i IN (3, 1, 2)", "i IN (1, 2, 3)"),
     ("i IN (1, 2, 1)", "i IN (2, 1)"),
     ("i NOT IN (3, 1)", "NOT i IN (1, 3)"),

@@ -51,7 +51,7 @@ def moved_to(path: str, pending: Pending | None = None, version: int = 0) -> Cal
     return lambda entry: replace(entry, parts={"data": Part(path, version, pending)})
 
 
-def refuse_to_open(lake: Path) -> None:
+def refuse_to_open(lake: Path | str) -> None:
     with pytest.raises(NablaError) as refused:
         LakeLog.open(lake)
     assert refused.value.code == "NABLA_OUTSIDE"
@@ -114,11 +114,18 @@ def test_a_promise_is_not_kept_through_a_link(lake: Path, victim: Path) -> None:
     assert files_in(victim) == before
 
 
+@pytest.mark.parametrize("form", ["{lake}", "file://{lake}"])
 @pytest.mark.parametrize("folder", ["tables", "_nabla", "_nabla/log", "_nabla/staging", "_nabla/log/_delta_log"])
-def test_folders_of_the_lake_itself_are_no_links(lake: Path, folder: str) -> None:
+def test_folders_of_the_lake_itself_are_no_links(lake: Path, folder: str, form: str) -> None:
     (lake / folder).rename(lake.parent / "elsewhere")
     (lake / folder).symlink_to(lake.parent / "elsewhere")
-    refuse_to_open(lake)
+    refuse_to_open(form.format(lake=lake))
+
+
+def test_a_folder_of_the_lake_may_be_a_link_into_the_lake(lake: Path) -> None:
+    (lake / "_nabla" / "staging").rename(lake / "_nabla" / "aside")
+    (lake / "_nabla" / "staging").symlink_to(lake / "_nabla" / "aside")
+    lake_story.check(LakeLog.open(lake))
 
 
 def test_no_lake_is_made_through_a_link(tmp_path: Path) -> None:

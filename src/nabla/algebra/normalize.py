@@ -86,12 +86,12 @@ def _chain(e: Apply) -> Expr:
 
 
 def _in(e: Apply) -> Expr:
-    """`x IN (2, 1, 1)` is `x IN (1, 2)`, and `x IN (1)` is `x = 1`."""
+    """`x IN (2, 1, 1)` is `x IN (1, 2)`, and `x IN (1, 1)` is `x = 1`."""
     value, *members = e.arguments
-    if len(members) == 1:
-        return make("EqualTo", (value, members[0]), e.type, e.nullable)
     if all(isinstance(member, Literal) for member in members):
         members = sorted(dict.fromkeys(members), key=lambda member: (member.type, member.sql))
+    if len(members) == 1:
+        return make("EqualTo", (value, members[0]), e.type, e.nullable)
     return Apply("In", (value, *members), e.type, e.nullable)
 
 

@@ -22,7 +22,8 @@ TABLES = "tables"
 
 CHANGES = "_changes"
 KEYS = "_keys"
-_FOLDERS_OF_A_TABLE = ("", "_delta_log", CHANGES, KEYS)
+_FOLDERS_OF_A_LAKE = (os.path.dirname(LOG), LOG, f"{LOG}/_delta_log", STAGING, LEASES, TABLES)
+_FOLDERS_OF_A_TABLE = ("_delta_log", CHANGES, KEYS)
 
 
 def check_path(path: str, lake: Location, what: str) -> None:
@@ -49,19 +50,27 @@ def check_links(paths: Iterable[str], place: Location) -> None:
 
 def check_lake(lake: Location) -> None:
     """Refuse a lake whose own folders lead elsewhere."""
-    for folder in (LOG, f"{LOG}/_delta_log", STAGING, LEASES, TABLES):
-        check_real(os.path.join(lake, folder), lake)
+    for folder in _FOLDERS_OF_A_LAKE:
+        _check_link(os.path.join(lake, folder), lake)
 
 
 def check_table(folder: Location, lake: Location) -> None:
     """Refuse a table of the lake whose folder, or one in it that Nabla writes to, leads elsewhere."""
+    if not locations.is_really_in(folder, lake):
+        raise _linked(folder, lake)
     for inner in _FOLDERS_OF_A_TABLE:
-        check_real(os.path.join(folder, inner), lake)
+        _check_link(os.path.join(folder, inner), lake)
 
 
-def check_real(place: Location, lake: Location) -> None:
-    if not locations.is_really_in(place, lake):
-        raise _outside(lake, f"the folder {os.fspath(place)!r} is a link, and what it leads to")
+def _check_link(place: Location, lake: Location) -> None:
+    """Refuse a place that is a link out of the lake. The folder that the place is in has been checked, so that a place
+    which is no link needs no look at all folders above it: this is done at every commit."""
+    if locations.is_link(place) and not locations.is_really_in(place, lake):
+        raise _linked(place, lake)
+
+
+def _linked(place: Location, lake: Location) -> NablaError:
+    return _outside(lake, f"the folder {os.fspath(place)!r} is a link, and what it leads to")
 
 
 def _outside(place: Location, what: str) -> NablaError:

@@ -71,7 +71,8 @@ def is_folder(place: Location) -> bool:
 
 
 def is_link(place: Location) -> bool:
-    return not is_url(place) and os.path.islink(place)
+    path = _local_path(place)
+    return path is not None and os.path.islink(path)
 
 
 def stays_below(path: str) -> bool:
@@ -86,10 +87,16 @@ def is_really_in(place: Location, folder: Location) -> bool:
 
 
 def _real(place: Location) -> str:
+    path = _local_path(place)
+    return os.fspath(place) if path is None else os.path.realpath(path)
+
+
+def _local_path(place: Location) -> str | None:
+    """The path of a place on this machine; None for a place in an object store."""
     text = os.fspath(place)
     if is_url(text) and not _is_of_this_machine(text):
-        return text
-    return os.path.realpath(text.removeprefix("file://"))
+        return None
+    return text.removeprefix("file://")
 
 
 def size(place: Location) -> int:

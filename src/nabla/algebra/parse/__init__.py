@@ -8,7 +8,7 @@ holds anything unknown becomes one `Foreign` node over its columns, and so keeps
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import TypeAlias
@@ -45,13 +45,34 @@ def read(text: str, columns: Types, type_: str = "", nullable: bool = True, dete
         return foreign(text, columns, type_, nullable, deterministic)
     if not deterministic:
         return foreign(text, columns, type_, nullable, deterministic)
+    typed = _as_type(found, type_, nullable)
+    return typed if typed is not None else foreign(text, columns, type_, nullable, deterministic)
+
+
+def read_around(form: str, inputs: Sequence[Expr], type_: str, nullable: bool = True) -> Expr:
+    """The expression that a text such as `({} + {})` makes of expressions in its holes, in normal form. Only the form is
+    parsed, and each form once, so that large expressions can be built step by step."""
+    if not any(isinstance(part, Foreign) for part in inputs):
+        try:
+            found = Reader(tuple(inputs)).read(_parse_shape(form.format(*(f"`{n}`" for n in range(len(inputs))))))
+            if (typed := _as_type(found, type_, nullable)) is not None:
+                return typed
+        except Unreadable:
+            pass
+    refs = (part for whole in inputs for part in whole.walk() if isinstance(part, Ref))
+    columns = {ref.name: (ref.type, ref.nullable) for ref in refs}
+    return foreign(form.format(*(part.sql for part in inputs)), columns, type_, nullable)
+
+
+def _as_type(found: Expr, type_: str, nullable: bool) -> Expr | None:
+    """The expression with the type that the caller knows, if it knows one. None if it was read as another type."""
     if not type_:
         return found
     if isinstance(found, Literal):
         typed = make("Cast", (found,), type_)  # it stays a constant if its value is the same in that type
         found = typed if isinstance(typed, Literal) else found
     if found.type and _plain_type(found.type) != _plain_type(type_):
-        return foreign(text, columns, type_, nullable, deterministic)
+        return None
     return replace(found, type=type_, nullable=nullable) if isinstance(found, Apply | Ref) else found
 
 

@@ -116,12 +116,17 @@ class Simulation:
             actor.greenlet.parent.switch()
             self._check_alive(actor)
         fault = self._faults.get((actor.number, actor.operations))
-        said = f"{actor.number}: {operation} {os.path.relpath(path, self.path) if path else ''}"
+        said = f"{actor.number}: {operation} {self._inner(path) if path else ''}"
         self.trace.append(f"{said} ({fault})" if fault else said)
         self.machine.time += _DELAYS.get(fault, 0.0)
         actor.dead = fault in ("die", "die after")
         self.is_cut = self.is_cut or fault in ("cut", "cut after")
         return fault
+
+    def _inner(self, path: str) -> str:
+        """A path from the lake on: each run has a lake of another name."""
+        inside = path.startswith(f"{self.path}/")
+        return path[len(str(self.path)) + 1 :] if inside else os.path.relpath(path, self.path)
 
     def _check_alive(self, actor: Running) -> None:
         if actor.dead or self.is_cut:

@@ -7,13 +7,14 @@ two.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
+from typing import Any
 
 from nabla.algebra.build import null
 from nabla.algebra.expressions import Expr, Ref
 from nabla.algebra.normalize import cast
-from nabla.algebra.parse import read
+from nabla.algebra.parse import read_around
 from nabla.algebra.reference.evaluator import SqlType, parse_type
 from nabla.algebra.reference.evaluator.arithmetic import operation
 from nabla.algebra.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, decimal, wider
@@ -69,10 +70,10 @@ class Expressions:
         made = self._reading_a_column(depth)
         form = self.rng.random()
         if form < 0.35:
-            return self.made(f"COALESCE({made.sql}, true)", BOOLEAN, ()).expr
+            return self.made("COALESCE({}, true)", (made,), BOOLEAN, nullable=False).expr
         if form < 0.7:
             other = self._reading_a_column(depth)
-            return self.made(f"({made.sql} OR {other.sql})", BOOLEAN, (made, other)).expr
+            return self.made("({} OR {})", (made, other), BOOLEAN).expr
         return made.expr
 
     def _reading_a_column(self, depth: int) -> Sample:
@@ -88,24 +89,21 @@ class Expressions:
         return self.rng.choice(columns) if columns and self.rng.random() < 0.85 else self.literal(kind)
 
     def literal(self, kind: str) -> Sample:
-        value = self.rng.choice(CONSTANTS[kind])
-        bound = float(abs(value)) if kind in NUMBERS else float(len(str(value)))
-        return self.made(literal(value, ""), literal_type(value), (), bound)
+        return self.rng.choice(_LITERALS[kind])
 
     def made(
         self,
-        sql: str,
+        form: str,
+        parts: Sequence[Sample],
         type_: SqlType,
-        parts: Iterable[Sample],
         bound: float = 1.0,
         nullable: bool | None = None,
         exact: bool | None = None,
     ) -> Sample:
-        """An expression of parts; unless said otherwise NULL and inexact where one of them is."""
-        parts = tuple(parts)
+        """Parts in the holes of a form; unless said otherwise NULL and inexact where one of them is."""
         nullable_ = any(p.nullable for p in parts) if nullable is None else nullable
         sure = all(p.exact for p in parts) if exact is None else exact
-        return Sample(read(sql, self.types, str(type_), nullable_), bound, sure)
+        return Sample(read_around(form, [p.expr for p in parts], str(type_), nullable_), bound, sure)
 
     def _fits(self, sample: Sample) -> bool:
         kind = parse_type(sample.expr.type)
@@ -119,53 +117,59 @@ class Expressions:
 
     def coalesce(self, kind: str, depth: int) -> Sample:
         x, y = self.of(kind, depth), self.of(kind, depth)
-        sql, null = f"COALESCE({x.sql}, {y.sql})", x.nullable and y.nullable
-        return self.made(sql, wider(x.type, y.type), (x, y), max(x.bound, y.bound), null)
+        null = x.nullable and y.nullable
+        return self.made("COALESCE({}, {})", (x, y), wider(x.type, y.type), max(x.bound, y.bound), null)
 
     def choice(self, kind: str, depth: int) -> Sample:
-        x, y, condition = self.of(kind, depth), self.of(kind, depth), self.condition(depth)
-        form = self.rng.choice(("CASE WHEN {c} THEN {x} ELSE {y} END", "IF({c}, {x}, {y})"))
-        sql = form.format(c=condition.sql, x=x.sql, y=y.sql)
-        return self.made(sql, wider(x.type, y.type), (x, y), max(x.bound, y.bound))
+        x, y, condition = self.of(kind, depth), self.of(kind, depth), Sample(self.condition(depth))
+        form = self.rng.choice(("CASE WHEN {} THEN {} ELSE {} END", "IF({}, {}, {})"))
+        null, bound = x.nullable or y.nullable, max(x.bound, y.bound)
+        return self.made(form, (condition, x, y), wider(x.type, y.type), bound, null)
 
     def one_armed(self, kind: str, depth: int) -> Sample:
-        x, condition = self.of(kind, depth), self.condition(depth)
-        return self.made(f"CASE WHEN {condition.sql} THEN {x.sql} END", x.type, (x,), x.bound, nullable=True)
+        x, condition = self.of(kind, depth), Sample(self.condition(depth))
+        return self.made("CASE WHEN {} THEN {} END", (condition, x), x.type, x.bound, nullable=True)
 
     def null_if(self, kind: str, depth: int) -> Sample:
         x, y = self.of(kind, depth), self.leaf(kind)
-        return self.made(f"NULLIF({x.sql}, {y.sql})", x.type, (x,), x.bound, nullable=True)
+        return self.made("NULLIF({}, {})", (x, y), x.type, x.bound, nullable=True, exact=x.exact)
 
     def extreme(self, kind: str, depth: int) -> Sample:
         x, y, function = self.of(kind, depth), self.of(kind, depth), self.rng.choice(("GREATEST", "LEAST"))
-        sql, null = f"{function}({x.sql}, {y.sql})", x.nullable and y.nullable
-        return self.made(sql, wider(x.type, y.type), (x, y), max(x.bound, y.bound), null)
+        null = x.nullable and y.nullable
+        return self.made(f"{function}({{}}, {{}})", (x, y), wider(x.type, y.type), max(x.bound, y.bound), null)
 
     # Numbers
 
     def total(self, kind: str, depth: int) -> Sample:
         x, y, sign = self.of(kind, depth), self.of(kind, depth), self.rng.choice("+-")
-        return self.made(f"({x.sql} {sign} {y.sql})", operation(sign, x.type, y.type).type, (x, y), x.bound + y.bound)
+        return self.made(f"({{}} {sign} {{}})", (x, y), operation(sign, x.type, y.type).type, x.bound + y.bound)
 
     def product(self, kind: str, depth: int) -> Sample:
         x, y = self.of(kind, depth), self.leaf(kind)
-        return self.made(f"({x.sql} * {y.sql})", operation("*", x.type, y.type).type, (x, y), x.bound * y.bound)
+        return self.made("({} * {})", (x, y), operation("*", x.type, y.type).type, x.bound * y.bound)
 
     def signed(self, kind: str, depth: int) -> Sample:
         x = self.of(kind, depth)
-        return self.made(self.rng.choice(("(- {})", "ABS({})")).format(x.sql), x.type, (x,), x.bound)
+        return self.made(self.rng.choice(("(- {})", "ABS({})")), (x,), x.type, x.bound)
 
     def halved(self, kind: str, depth: int) -> Sample:
         """Divided by a power of two, which keeps a double exact."""
         x, divisor = self.of(kind, depth), self.rng.choice((2, 4))
-        return self.made(f"({x.sql} / {divisor})", operation("/", x.type, INT, (0, 1)).type, (x,), x.bound)
+        return self.made(f"({{}} / {divisor})", (x,), operation("/", x.type, INT, (0, 1)).type, x.bound)
 
     def whole_quotient(self, depth: int) -> Sample:
         x, symbol = self.of("int", depth), self.rng.choice(("div", "%"))
         divisor = self.rng.choice((2, 3))
-        return self.made(f"({x.sql} {symbol.upper()} {divisor})", operation(symbol, x.type, INT).type, (x,), x.bound)
+        return self.made(f"({{}} {symbol.upper()} {divisor})", (x,), operation(symbol, x.type, INT).type, x.bound)
 
 
+def _literal(value: Any, kind: str) -> Sample:
+    bound = float(abs(value)) if kind in NUMBERS else float(len(str(value)))
+    return Sample(read_around(literal(value, ""), (), str(literal_type(value)), nullable=False), bound)
+
+
+_LITERALS = {kind: [_literal(value, kind) for value in values] for kind, values in CONSTANTS.items()}
 Form = Callable[[Expressions, int], Sample | None]
 
 
@@ -188,14 +192,14 @@ def _numeric(kind: str) -> tuple[Form, ...]:
     )
 
 
-def _of_one(kind: str, template: str, type_: SqlType | None, bound: Callable[[float], float]) -> Form:
+def _of_one(kind: str, form: str, type_: SqlType | None, bound: Callable[[float], float]) -> Form:
     """A function of one argument; without a type, of the type of the argument."""
 
-    def form(e: Expressions, depth: int) -> Sample:
+    def make(e: Expressions, depth: int) -> Sample:
         x = e.of(kind, depth)
-        return e.made(template.format(x.sql), type_ or x.type, (x,), bound(x.bound))
+        return e.made(form, (x,), type_ or x.type, bound(x.bound))
 
-    return form
+    return make
 
 
 def _same(bound: float) -> float:
@@ -208,29 +212,29 @@ def _as_text(kind: str, length: float) -> Form:
 
 def _decimal_of_integer(e: Expressions, depth: int) -> Sample | None:
     x = e.of("int", depth)
-    return e.made(f"CAST({x.sql} AS DECIMAL(12,2))", decimal(12, 2), (x,), x.bound) if x.bound < 1e9 else None
+    return e.made("CAST({} AS DECIMAL(12,2))", (x,), decimal(12, 2), x.bound) if x.bound < 1e9 else None
 
 
 def _rounded(e: Expressions, depth: int) -> Sample:
     x = e.of("decimal", depth)
     scale = min(x.type.scale, 1)
-    return e.made(f"ROUND({x.sql}, 1)", decimal(x.type.precision - x.type.scale + 1 + scale, scale), (x,), x.bound + 1)
+    return e.made("ROUND({}, 1)", (x,), decimal(x.type.precision - x.type.scale + 1 + scale, scale), x.bound + 1)
 
 
 def _third(e: Expressions, depth: int) -> Sample:
     """A double that is not exact: it may be compared and grouped by, never summed."""
     x = e.of("int", depth)
-    return e.made(f"({x.sql} / 3)", DOUBLE, (x,), x.bound, exact=False)
+    return e.made("({} / 3)", (x,), DOUBLE, x.bound, exact=False)
 
 
 def _double_of_integer(e: Expressions, depth: int) -> Sample | None:
     x = e.of("int", depth)
-    return e.made(f"CAST({x.sql} AS DOUBLE)", DOUBLE, (x,), x.bound) if x.bound < _EXACT_BOUND else None
+    return e.made("CAST({} AS DOUBLE)", (x,), DOUBLE, x.bound) if x.bound < _EXACT_BOUND else None
 
 
 def _concat(e: Expressions, depth: int) -> Sample:
     x, y = e.of("string", depth), e.of("string", depth)
-    return e.made(f"CONCAT({x.sql}, {y.sql})", STRING, (x, y), x.bound + y.bound)
+    return e.made("CONCAT({}, {})", (x, y), STRING, x.bound + y.bound)
 
 
 # Conditions
@@ -254,46 +258,46 @@ _COMPARABLE: Mapping[str, tuple[str, ...]] = {
 
 def _comparison(e: Expressions, depth: int) -> Sample:
     (x, y), operator = _pair(e, depth), e.rng.choice(("=", "<>", "<>", "<", "<=", "<=", ">", ">=", ">="))
-    return e.made(f"({x.sql} {operator} {y.sql})", BOOLEAN, (x, y))
+    return e.made(f"({{}} {operator} {{}})", (x, y), BOOLEAN)
 
 
 def _null_safe(e: Expressions, depth: int) -> Sample:
     x, y = _pair(e, depth)
-    return e.made(f"({x.sql} <=> {y.sql})", BOOLEAN, (x, y), nullable=False)
+    return e.made("({} <=> {})", (x, y), BOOLEAN, nullable=False)
 
 
 def _null_test(e: Expressions, depth: int) -> Sample:
     x = e.any(depth)
-    return e.made(f"({x.sql} IS {e.rng.choice(('', 'NOT ', 'NOT '))}NULL)", BOOLEAN, (x,), nullable=False)
+    return e.made(f"({{}} IS {e.rng.choice(('', 'NOT ', 'NOT '))}NULL)", (x,), BOOLEAN, nullable=False)
 
 
 def _membership(e: Expressions, depth: int) -> Sample:
     kind = e.rng.choice([kind for kind in e.kinds() if kind != "boolean"] or ["int"])
     x, members = e.of(kind, depth), [e.leaf(kind) for _ in range(e.rng.randint(1, 3))]
-    texts = [member.sql for member in members] + ["NULL"] * (e.rng.random() < 0.2)
+    holes = ["{}"] * len(members) + ["NULL"] * (e.rng.random() < 0.2)
     word = e.rng.choice(("IN", "NOT IN"))
-    return e.made(f"({x.sql} {word} ({', '.join(texts)}))", BOOLEAN, (x, *members), nullable=True)
+    return e.made(f"({{}} {word} ({', '.join(holes)}))", (x, *members), BOOLEAN, nullable=True)
 
 
 def _between(e: Expressions, depth: int) -> Sample:
     kind = e.rng.choice([kind for kind in e.kinds() if kind != "boolean"] or ["int"])
     x, low, high = e.of(kind, depth), e.leaf(kind), e.leaf(kind)
-    return e.made(f"({x.sql} BETWEEN {low.sql} AND {high.sql})", BOOLEAN, (x, low, high))
+    return e.made("({} BETWEEN {} AND {})", (x, low, high), BOOLEAN)
 
 
 def _like(e: Expressions, depth: int) -> Sample:
     x = e.of("string", depth)
-    return e.made(f"({x.sql} LIKE '{e.rng.choice(('a%', '%b', '_', '%', 'a_', '%a%'))}')", BOOLEAN, (x,))
+    return e.made(f"({{}} LIKE '{e.rng.choice(('a%', '%b', '_', '%', 'a_', '%a%'))}')", (x,), BOOLEAN)
 
 
 def _connective(e: Expressions, depth: int) -> Sample:
     x, y = e.of("boolean", depth), e.of("boolean", depth)
-    return e.made(f"({x.sql} {e.rng.choice(('AND', 'OR', 'OR'))} {y.sql})", BOOLEAN, (x, y))
+    return e.made(f"({{}} {e.rng.choice(('AND', 'OR', 'OR'))} {{}})", (x, y), BOOLEAN)
 
 
 def _negation(e: Expressions, depth: int) -> Sample:
     x = e.of("boolean", depth)
-    return e.made(f"(NOT {x.sql})", BOOLEAN, (x,))
+    return e.made("(NOT {})", (x,), BOOLEAN)
 
 
 _FORMS: Mapping[str, tuple[Form, ...]] = {
