@@ -163,6 +163,27 @@ def test_expressions_that_leave_room_for_interpretation_are_not(text: str) -> No
 
 
 @pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("`n` + 1 > 3", 2**31 - 1),
+        ("`n` - 1 < 3", -(2**31)),
+        ("3 < 1 + `n`", 2**31 - 1),
+        ("1 - `n` > 3", -(2**31)),
+        ("-`n` > 3", -(2**31)),
+        ("`n` * 2 = 4", 2**30),
+        ("`b` + 1L > 3L", 2**63 - 1),
+        ("-`b` < 3L", -(2**63)),
+        ("`b` * 4L <> 4L", 2**62),
+    ],
+)
+def test_no_comparison_hides_an_overflow(text: str, value: int) -> None:
+    condition = spell(read(text, {"n": ("int", True), "b": ("bigint", True)}))
+    table = pa.table({"n": pa.array([value if "n" in text else 0], pa.int32()), "b": pa.array([value], pa.int64())})
+    assert run(f"SELECT * FROM t WHERE {condition}", {"t": table}) is None
+    assert run(f"SELECT * FROM t WHERE {condition}", {"t": table.slice(0, 0)}).num_rows == 0
+
+
+@pytest.mark.parametrize(
     ("text", "day"),
     [
         ("DATE '2024-01-31' + INTERVAL '1' MONTH", date(2024, 2, 29)),

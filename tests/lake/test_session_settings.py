@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,31 @@ def _insert_and_check(lake: Lake, number: int, moment: datetime.datetime) -> Non
     assert bag(lake.read("days")) == {(i, day, -(2**31), ((2**31 - 1, i),)): 1 for i in range(1, number + 1)}
     lake.refresh(mode="full")
     assert bag(lake.read("per_day")) == {(day, number): 1}
+
+
+def test_without_ansi_mode_a_sum_that_overflows_is_null_until_it_fits_again(
+    tmp_path: Path, session: SparkSession
+) -> None:
+    session.conf.set("spark.sql.ansi.enabled", "false")
+    lake = nabla.open(tmp_path / "lake", spark=session)
+    nines = Decimal("9" * 38)
+    lake.create_table("t", schema="id INT, x DECIMAL(38,0), n BIGINT", data=[(1, Decimal(5), 5)])
+    lake.create_view("v", "SELECT SUM(x) AS total, SUM(n) AS wrapped FROM t")
+    lake.create_view("small", "SELECT id FROM t WHERE n + 1 < 5")
+    lake.create_rules("r", "summed(sum(X)) :- t(_, X, _).")
+    for change, total, wrapped in (
+        ([(2, nines, 2**63 - 1)], None, 4 - 2**63),
+        ([(3, nines, 1)], None, 5 - 2**63),
+        ("id = 2", None, 6),
+        ("id = 3", Decimal(5), 5),
+    ):
+        with lake.transaction() as tx:
+            tx.delete("t", where=change) if isinstance(change, str) else tx.insert("t", change)
+        assert lake.refresh(mode="strict")["v"].mode == "incremental"
+        lake.verify()
+        assert [tuple(row) for row in lake.read("v").collect()] == [(total, wrapped)]
+        assert [row[0] for row in lake.read("summed").collect()] == [total]
+    assert lake.changes("small").where("id = 2").count() == 2  # its number wrapped around while it was there
 
 
 def test_the_date_changes_in_the_time_zone_in_which_the_view_was_made(

@@ -8,6 +8,7 @@ from decimal import Decimal
 import pytest
 from comparing import bag, refreshed
 
+from nabla.errors import NablaError
 from nabla.lake.facade import Lake
 
 pytestmark = pytest.mark.spark
@@ -68,6 +69,28 @@ def test_a_sum_whose_change_overflows_is_recomputed_and_says_so(lake: Lake) -> N
         tx.delete("t", where="id = 2")
     assert refreshed(lake)["v"].mode in ("incremental", "full")
     assert bag(lake.read("v")) == {(LONGEST,): 1}
+
+
+def test_rows_that_came_and_went_between_two_refreshes_harm_no_view(lake: Lake) -> None:
+    lake.create_table("t", schema="id INT, k INT, text STRING", data=[(1, 1, "5")])
+    lake.create_table("u", schema="k INT, less INT", data=[(1, 2), (2, 7)])
+    lake.create_view("numbers", "SELECT CAST(text AS INT) AS number, COUNT(*) AS n FROM t GROUP BY 1")
+    lake.create_view(
+        "shares", "SELECT t.id, array(1, 2)[7 - less - id] AS share FROM t JOIN u ON t.k = u.k WHERE t.id > 1"
+    )
+    with lake.transaction() as tx:
+        tx.insert("t", [(2, 1, "no number")])
+    with pytest.raises(NablaError, match=r"NABLA_QUERY_FAILED.*no number"):
+        lake.refresh(mode="incremental")
+    with lake.transaction() as tx:
+        tx.update("t", {"text": "'6'", "k": "2"}, where="id = 2")
+        tx.delete("u", where="k = 1")  # the new row of t and the deleted one of u never met
+        tx.update("u", {"less": "5"}, where="k = 2")
+    report = refreshed(lake)
+    assert report["numbers"].mode == "full"
+    assert report["numbers"].reason.startswith("NABLA_INTERIM_VALUE")
+    assert bag(lake.read("numbers")) == {(5, 1): 1, (6, 1): 1}
+    assert bag(lake.read("shares")) == {(2, 1): 1}
 
 
 def test_groups_by_values_that_no_table_stores_are_recomputed_and_say_why(lake: Lake) -> None:

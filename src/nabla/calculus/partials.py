@@ -85,13 +85,20 @@ class Maintained:
     value: Expr
 
 
-def maintain(call: Call, weight: Column, form: int = FORM) -> Maintained | None:
+def maintain(call: Call, weight: Column, form: int = FORM, ansi: bool = True) -> Maintained | None:
     """The partial results of a call; None if the function cannot be maintained from the change alone. `form` is that of the
-    stored partial results."""
+    stored partial results. With `ansi`, Spark raises an error where a decimal overflows; else it gives NULL."""
     make = (FUNCTIONS if form == FORM else {**FUNCTIONS, **_FIRST_FORM}).get(call.function)
-    if make is None or call.distinct or call.template:
+    if make is None or call.distinct or call.template or (not ansi and _may_overflow_to_null(call)):
         return None
     return make(call, weight)
+
+
+def _may_overflow_to_null(call: Call) -> bool:
+    """Whether some rows may have a sum that is NULL because it overflows: nothing could be taken away from it again, and no
+    change added. Below this many digits Spark gives a sum ten more than its rows have."""
+    decimal = decimal_of(call.arguments[0].type) if call.function in ("sum", "avg", "mean") else None
+    return decimal is not None and decimal[0] > types.MAX_PRECISION - 10
 
 
 def _hidden_column(call: Call, suffix: str, type_: str) -> Column:

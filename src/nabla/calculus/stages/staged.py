@@ -61,15 +61,15 @@ class Staged:
         return Derivation(frozenset(), {s.table: s.contents_of_built for s in self.stages})
 
 
-def cut(plan: Node, key: tuple[str, ...] = (), form: int = FORM) -> Staged:
+def cut(plan: Node, key: tuple[str, ...] = (), form: int = FORM, ansi: bool = True) -> Staged:
     """Make every grouping operator a stage, innermost first; an operator that equals an earlier one reads its stage. `form` is
-    that of the stored states."""
+    that of the stored states, and `ansi` whether overflows are errors in the sessions that evaluate them."""
     stages: dict[Hashable, Stage] = {}
     operators: list[Stage] = []
 
     def visit(node: Node) -> Node:
         node = node.with_inputs(*(visit(part) for part in node.inputs)) if node.inputs else node
-        stage = _stage(node, stage_table(len(stages)), form)
+        stage = _stage(node, stage_table(len(stages)), form, ansi)
         if stage is None:
             return node
         stage = stages.setdefault(shape(node), stage)
@@ -80,13 +80,13 @@ def cut(plan: Node, key: tuple[str, ...] = (), form: int = FORM) -> Staged:
     return Staged(tuple(stages.values()), root, key, tuple(operators))
 
 
-def _stage(node: Node, table: str, form: int) -> Stage | None:
+def _stage(node: Node, table: str, form: int, ansi: bool) -> Stage | None:
     if isinstance(node, Recursion):
         return Levels(table, node, (), LEVELS, (LEVEL, *node.columns))
     if isinstance(node, Distinct):
-        return _stage(Aggregate(node.input, tuple(c.name for c in node.columns)), table, form)
+        return _stage(Aggregate(node.input, tuple(c.name for c in node.columns)), table, form, ansi)
     if isinstance(node, Aggregate):
-        functions = [maintain(call, WEIGHT, form) for call in node.calls]
+        functions = [maintain(call, WEIGHT, form, ansi) for call in node.calls]
         kept = tuple(f for f in functions if f is not None)
         if len(kept) == len(functions):
             stage = ChangeTable(table, node, node.keys, CHANGE_TABLE, (), kept)

@@ -111,8 +111,9 @@ def _choice(function: str) -> Callable[[Apply], str]:
 
 
 def _arithmetic(sign: str) -> Callable[[Apply], str]:
-    """Whole numbers of one type overflow as Spark's do. Decimals are exact where the result keeps all digits of the scale;
-    one that does not fit its type raises."""
+    """Whole numbers of one type overflow as Spark's do. With a constant they are computed in a wider type, and the result must
+    fit: DuckDB would make x > 2 of x + 1 > 3, and never see the overflow. Decimals are exact where the result keeps all digits
+    of the scale; one that does not fit its type raises."""
 
     def write(e: Apply) -> str:
         kind = parse_type(e.type)
@@ -120,6 +121,8 @@ def _arithmetic(sign: str) -> Callable[[Apply], str]:
         if kind.kind != "decimal":
             if any(a.type != e.type for a in e.arguments) or not (kind in INTEGRAL or e.type in FLOATING):
                 raise NotExact(f"{e}")
+            if kind in INTEGRAL and any(isinstance(a, Literal) for a in e.arguments):
+                return _checked(f"{_wide(left, kind)} {sign} {_wide(right, kind)}", e)
             return f"({left} {sign} {right})"
         one, other = (as_decimal(parse_type(a.type)) for a in e.arguments)
         scale = one.scale + other.scale if sign == "*" else max(one.scale, other.scale)
@@ -134,6 +137,15 @@ def _arithmetic(sign: str) -> Callable[[Apply], str]:
         return f"CAST({left} {sign} {right} AS {spell_type(e.type)})"
 
     return write
+
+
+def _wide(text: str, kind: SqlType) -> str:
+    return f"CAST({text} AS {'HUGEINT' if kind == BIGINT else 'BIGINT'})"
+
+
+def _checked(text: str, e: Apply) -> str:
+    """A value in a wider type as one of the type of an expression; one that does not fit raises."""
+    return f"CAST(({text}) AS {spell_type(e.type)})"
 
 
 def _divide(e: Apply) -> str:
@@ -180,9 +192,12 @@ def _minus(e: Apply) -> str:
     """Spark negates a decimal by Java's BigDecimal, which rounds to 34 digits."""
     if parse_type(e.type).precision > _NEGATED_DIGITS:
         raise NotExact(f"{e}")
+    (text,) = _arguments(e)
     if e.type in FLOATING:
-        return f"(-{_arguments(e)[0]})"
-    return f"CAST(-{_arguments(e)[0]} AS {spell_type(e.type)})"
+        return f"(-{text})"
+    if (kind := parse_type(e.type)) in INTEGRAL:
+        return _checked(f"-{_wide(text, kind)}", e)
+    return f"CAST(-{text} AS {spell_type(e.type)})"
 
 
 def _cast(word: str) -> Callable[[Apply], str]:

@@ -52,3 +52,8 @@ def known_settings(settings: Mapping[str, str]) -> Settings:
 def zone_of(settings: Settings) -> str:
     """The time zone among the settings of a session."""
     return dict(settings)[ALWAYS[0]]
+
+
+def is_ansi(settings: Settings) -> bool:
+    """Whether overflows are errors under these settings, as they are unless somebody has turned that off."""
+    return dict(settings).get(ALWAYS[1], "true").lower() == "true"

@@ -8,12 +8,14 @@ import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.internal.SQLConf$;
 import org.apache.spark.sql.types.*;
 import scala.Function1;
 import scala.Option;
 import scala.collection.Iterator;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
+import scala.runtime.AbstractFunction0;
 import scala.runtime.AbstractPartialFunction;
 
 /**
@@ -31,7 +33,20 @@ public class SqlTemplates {
     }
 
     /** The SQL of an expression with holes for its children, or null where Spark does not parse that back to the same. */
-    public String of(Expression e) {
+    public String of(final Expression e) {
+        return (String) asInSession(new AbstractFunction0() {
+            public Object apply() {
+                return faithful(e);
+            }
+        });
+    }
+
+    /** Parsing and resolving follow the settings of this session, whichever one is active in this thread. */
+    private Object asInSession(AbstractFunction0 work) {
+        return SQLConf$.MODULE$.withExistingConf(session.sessionState().conf(), work);
+    }
+
+    private String faithful(Expression e) {
         String sql = null;
         for (int attempt = 0; attempt < 2; attempt++) {
             try {
@@ -52,7 +67,15 @@ public class SqlTemplates {
     }
 
     /** The same for a function with a replacement: the replacement must come out the same, over the same arguments. */
-    public String of(InheritAnalysisRules function, Seq arguments) {
+    public String of(final InheritAnalysisRules function, final Seq arguments) {
+        return (String) asInSession(new AbstractFunction0() {
+            public Object apply() {
+                return faithful(function, arguments);
+            }
+        });
+    }
+
+    private String faithful(InheritAnalysisRules function, Seq arguments) {
         for (int attempt = 0; attempt < 4; attempt++) {
             try {
                 Seq holes = holes(arguments, attempt % 2 == 1);

@@ -6,9 +6,10 @@ import re
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
+from typing import Literal
 
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.errors import AnalysisException, ArithmeticException, ParseException, PySparkException
 from pyspark.errors.exceptions.captured import convert_exception
 from pyspark.logger import PySparkLogger
 
@@ -80,6 +81,19 @@ def machine_fault(error: PySparkException | Py4JJavaError, place: str) -> NablaE
     full = fault["write"] in ("No space left on device", "Disk quota exceeded")
     remedy = "Make room, and repeat the operation." if full else "See to the folder's permissions and the disk."
     return NablaError("NABLA_WRITE_FAILED", f"Spark cannot write: {fault['write']}", place=where, remedy=remedy)
+
+
+def failure_of_values(error: PySparkException | Py4JJavaError) -> Literal["overflow", "value"] | None:
+    """How a query failed, if it may have been for the values that it met: a number left the range of its type, or an expression
+    refused a value. None for a query that Spark does not take, a fault of the machine, a job that was cancelled, and Spark's
+    own faults (SQLSTATE XX)."""
+    if machine_fault(error, ""):
+        return None
+    known = of_java(error) if isinstance(error, Py4JJavaError) else error
+    if isinstance(known, AnalysisException | ParseException) or (known.getSqlState() or "").startswith("XX"):
+        return None
+    overflow = isinstance(known, ArithmeticException) and known.getCondition() != "DIVIDE_BY_ZERO"
+    return "overflow" if overflow else "value"
 
 
 def of_java(error: Py4JJavaError) -> PySparkException:

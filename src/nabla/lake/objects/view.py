@@ -19,7 +19,7 @@ from nabla.calculus.partials import FORM
 from nabla.calculus.stages import Staged, cut
 from nabla.engine import types
 from nabla.engine.execute import Task
-from nabla.engine.spark.meaning import Settings, known_settings
+from nabla.engine.spark.meaning import Settings, is_ansi, known_settings
 from nabla.frontends.datalog.stored import StoredRules, stored_rules
 from nabla.frontends.spark_sql.python_udfs import PythonFunction
 from nabla.planner.delta_steps import StepMemory
@@ -130,7 +130,7 @@ class View:
     @cached_property
     def staged(self) -> Staged:
         """The view cut into stages; a view that can only be recomputed has none."""
-        return Staged((), self.plan) if self.obstacles else cut(self.plan, self.key, self.form)
+        return Staged((), self.plan) if self.obstacles else cut(self.plan, self.key, self.form, is_ansi(self.settings))
 
     @cached_property
     def derive(self) -> StepMemory:

@@ -10,7 +10,8 @@ from functools import partial
 from threading import Lock
 from typing import Any
 
-from pyspark.errors import ArithmeticException
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 
 from nabla._cached import cached_property
 from nabla.algebra.clock import Instant
@@ -21,6 +22,7 @@ from nabla.engine.relations import Relations, Source
 from nabla.engine.spark.frames import Sessions, Workspace, Workspaces
 from nabla.engine.spark.meaning import Settings
 from nabla.engine.spark.metrics import JobGroup
+from nabla.frontends.spark_sql.failures import failure_of_values
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.graph import Unit
 from nabla.lake.objects.sources import current_source
@@ -31,7 +33,7 @@ from nabla.planner.steps import Mode, Plan, Size
 from nabla.storage import machine
 from nabla.storage.catalog import Entry, LakeState, Part
 
-OVERFLOW = "NABLA_OVERFLOW"  # the reason code of a refresh that had to recompute its view
+OVERFLOW, INTERIM = "NABLA_OVERFLOW", "NABLA_INTERIM_VALUE"  # why a refresh had to recompute a view after it had begun
 
 
 @dataclass(frozen=True)
@@ -122,15 +124,22 @@ class Maintenance:
     def _compute(
         self, views: Mapping[str, View], plan: Plan, inputs: RefreshInputs, state: LakeState, group: JobGroup
     ) -> tuple[Plan, dict[str, Computed]]:
-        """Run the plan. A partial result may leave the range of its type though the view itself does not, as when the least
-        BIGINT is deleted from a sum; then the view is recomputed, and if that fails, the query does."""
+        """Run the plan. Maintenance meets values that the query itself does not: a partial result that leaves the range of its
+        type, as when the least BIGINT is deleted from a sum, or a row that came and went between two refreshes and that no
+        cast takes. Then the view is recomputed, and if that fails, the query does."""
         try:
             return plan, self._run(views, plan, inputs, state, group)
-        except ArithmeticException as error:
-            if plan.mode != "incremental":
+        except (PySparkException, Py4JJavaError) as error:
+            kind = failure_of_values(error) if plan.mode == "incremental" else None
+            if kind is None:
                 raise
             why = self.context.translate(error, f'refresh of view "{plan.view}"').message
-            plan = replace(inputs.plan("full"), reason=f"{OVERFLOW}: a partial result cannot be kept: {why}")
+            reason = (
+                f"{OVERFLOW}: a partial result cannot be kept: {why}"
+                if kind == "overflow"
+                else f"{INTERIM}: an expression fails for a value that is only there on the way: {why}"
+            )
+            plan = replace(inputs.plan("full"), reason=reason)
             return plan, self._run(views, plan, inputs, state, group)
 
     def _run(

@@ -69,9 +69,9 @@ KINDS: tuple[Kind, ...] = (
     Kind("whole", "int", _whole(32)),
     Kind("few", "int", (0, 1, 2, 3, 7)),
     Kind("big", "bigint", (0, 5, -3, 1 << 40, -(1 << 33))),
-    # Sums of these are above 2**53, so that they have no exact double, and below 2**63.
-    Kind("bigger", "bigint", ((1 << 53) + 1, 1 << 55, -(1 << 52) - 1, 3), functions=False),
-    # Of one sign each: where Spark adds doubles, it loses what is left of a sum of both.
+    # These have one sign each: where Spark adds doubles for an average, it loses what is left of a sum of both signs.
+    # Sums of the first are above 2**53, so that they have no exact double, and below 2**63.
+    Kind("bigger", "bigint", ((1 << 53) + 1, 1 << 55, (1 << 52) + 1, 3), functions=False),
     Kind("biggest", "bigint", ((1 << 63) - 1, (1 << 63) - 2, 1 << 62, 0), functions=False),
     Kind("least", "bigint", (-(1 << 63), 1 - (1 << 63), -(1 << 62)), functions=False),
     Kind("single", "float", (0.5, -2.25, 0.0, 3.0)),
