@@ -16,8 +16,7 @@ from deltalake.exceptions import DeltaError, DeltaProtocolError
 
 from nabla.errors import NablaError
 from nabla.storage import deltalog, locations, schemas, statistics
-from nabla.storage.files import DataFile
-from nabla.storage.snapshot import Snapshot
+from nabla.storage.files import DataFile, Snapshot
 
 _TRUE = pa.scalar(True, pa.bool_())
 

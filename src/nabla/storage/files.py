@@ -1,4 +1,5 @@
-"""Parquet files of a table: the description of one, writing new ones, taking over those that Spark wrote."""
+"""Parquet files of a table: the description of one and of all in a version, writing new ones, taking over those that Spark
+wrote."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as types
 
-from nabla.storage import locations, machine, statistics
+from nabla._cached import cached_property
+from nabla.storage import locations, machine, schemas, statistics
 from nabla.storage.locations import Location
 from nabla.storage.statistics import Statistics, Value
 from nabla.storage.uncommitted import in_thread, note
@@ -73,6 +75,46 @@ class DataFile:
     def delta_statistics(self) -> str:
         """The `stats` text of this file's add action."""
         return statistics.to_delta(self.rows, Statistics(self.minimum, self.maximum, self.nulls))
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A version of a table: its schema as JSON, the name in the files of each column, and its files."""
+
+    folder: str
+    version: int
+    schema_json: str
+    stored: Mapping[str, str]
+    partitioned_by: tuple[str, ...]
+    files: tuple[DataFile, ...]
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The schema in Arrow's terms."""
+        return schemas.arrow(self.schema_json)
+
+    @property
+    def plain(self) -> bool:
+        """Whether the files hold exactly the table: no partition values, hidden rows or other names to see to."""
+        renamed = any(name != stored for name, stored in self.stored.items())
+        return not (renamed or self.partitioned_by or any(file.keep is not None for file in self.files))
+
+    @property
+    def paths(self) -> list[str]:
+        """The absolute paths of the files."""
+        return [self.path(file) for file in self.files]
+
+    def path(self, file: DataFile) -> str:
+        """The absolute path of a file."""
+        return file.path if locations.is_absolute(file.path) else os.path.join(self.folder, file.path)
+
+    @property
+    def rows(self) -> int:
+        return sum(file.rows for file in self.files)
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.bytes for file in self.files)
 
 
 def write(folder: Location, table: pa.Table, *, rows: int = TARGET_ROWS, below: str = "") -> tuple[DataFile, ...]:

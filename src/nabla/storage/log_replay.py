@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
-from urllib.parse import quote
 
 import pyarrow.parquet as pq
 from deltalake import Schema
@@ -23,8 +22,7 @@ from deltalake.exceptions import DeltaError
 
 from nabla.errors import MachineFault
 from nabla.storage import deltalog, locations, log_statistics, schemas
-from nabla.storage.files import DataFile
-from nabla.storage.snapshot import Snapshot
+from nabla.storage.files import DataFile, Snapshot
 
 _CHECKPOINT = "checkpoint.parquet"
 _READ_OF_ADDS = ("path", "size", "stats", "deletionVector")
@@ -52,37 +50,16 @@ class Uncertain(Exception):
     """The log has something that this module does not know for certain."""
 
 
-@dataclass(frozen=True)
-class Replay:
-    """A version of a table: its schema and its files, both as the log has them. Files go by the paths that the log has."""
-
-    version: int
-    schema_text: str
-    files: Mapping[str, DataFile]
-
-    def snapshot(self, folder: str) -> Snapshot:
-        schema_json, stored = _columns(self.schema_text)
-        return Snapshot(folder, self.version, schema_json, stored, (), tuple(self.files.values()))
-
-    def advanced(self, adds: Sequence[DataFile], removes: Sequence[DataFile]) -> Replay | None:
-        """The version after a commit that this process has just made; None where that cannot be told."""
-        files = dict(self.files)
-        for file in removes:
-            if files.pop(quote(file.path), None) is None:
-                return None
-        return Replay(self.version + 1, self.schema_text, files | {quote(file.path): file for file in adds})
-
-
-def replay(folder: str, version: int, known: Replay | None = None) -> Replay:
-    """A version of a table. `known` is one that was read before.
+def replay(folder: str, version: int, known: Snapshot | None = None) -> Snapshot:
+    """A version of a table. `known` is one that was replayed before.
 
     NABLA_CORRUPT where a commit is damaged, FileNotFoundError where a file is gone that would have to be read.
     """
     if known is not None and known.version == version:
         return known
     if known is not None and known.version < version:
-        later = _Actions(dict(known.files), known.schema_text)
-        if later.read_commits(folder, range(known.version + 1, version + 1)) and later.schema == known.schema_text:
+        later = _Actions({file.path: file for file in known.files}, known.schema_json, has_protocol=True)
+        if later.read_commits(folder, range(known.version + 1, version + 1)) and later.schema_json == known.schema_json:
             return later.result(folder, version)
     listed = [(v, kind) for v, kind in deltalog.log_files(folder) if v <= version]
     first = max((v for v, kind in listed if kind != "json"), default=-1)
@@ -98,21 +75,20 @@ def replay(folder: str, version: int, known: Replay | None = None) -> Replay:
 
 @dataclass
 class _Actions:
-    """The actions that were read so far, and what they add up to: files that are known, or add actions of files that are not
-    described yet."""
+    """The actions that were read so far, and what they add up to: by their paths files that are known, or add actions of files
+    that are not described yet."""
 
     files: dict[str, Any]
-    schema: str = ""
-    has_protocol: bool = field(init=False)
+    schema_json: str = ""
+    has_protocol: bool = False
 
-    def __post_init__(self) -> None:
-        self.has_protocol = bool(self.schema)  # a version that is known was read with one
-
-    def result(self, folder: str, version: int) -> Replay:
-        if not self.schema or not self.has_protocol:
+    def result(self, folder: str, version: int) -> Snapshot:
+        if not self.schema_json or not self.has_protocol:
             raise Uncertain("no schema or no protocol")
-        describe = _Describer(folder, self.schema)
-        return Replay(version, self.schema, {path: describe(path, body) for path, body in self.files.items()})
+        describe = _Describer(folder, self.schema_json)
+        files = tuple(describe(path, body) for path, body in self.files.items())
+        stored = schemas.stored_names(self.schema_json, "none", folder)
+        return Snapshot(folder, version, self.schema_json, stored, (), files)
 
     def read_commits(self, folder: str, versions: range) -> bool:
         """Apply commits; False where one is not there."""
@@ -130,7 +106,7 @@ class _Actions:
             if body is None or kind in _IRRELEVANT:
                 continue
             if kind in ("add", "remove"):
-                path = _text(body, "path")
+                path = _path(body)
                 if path in moved:
                     raise Uncertain("two actions of one file")
                 moved.add(path)
@@ -160,7 +136,7 @@ class _Actions:
         for kind in table.column_names:
             bodies = table[kind].drop_null().to_pylist()
             if kind == "add":
-                self.files = {_text(body, "path"): body for body in bodies}
+                self.files = {_path(body): body for body in bodies}
                 if len(self.files) != len(bodies) or any(body.get("deletionVector") for body in bodies):
                     raise Uncertain("two versions of one file")
                 if any(body.get("stats") is None for body in bodies):
@@ -176,7 +152,7 @@ class _Actions:
         configuration = body.get("configuration") or {}
         if body.get("partitionColumns") or configuration.get("delta.columnMapping.mode", "none") != "none":
             raise Uncertain("partitions or column mapping")
-        self.schema = _text(body, "schemaString")
+        self.schema_json = _normalized(_text(body, "schemaString"))
 
     def _check_protocol(self, body: Mapping[str, Any]) -> None:
         reader, writer = body.get("minReaderVersion"), body.get("minWriterVersion")
@@ -191,17 +167,16 @@ class _Actions:
 class _Describer:
     """Makes data files of add actions."""
 
-    def __init__(self, folder: str, schema_text: str) -> None:
+    def __init__(self, folder: str, schema_json: str) -> None:
         self._folder = folder
-        self._read = log_statistics.reader(_columns(schema_text)[0])
+        self._read = log_statistics.reader(schema_json)
 
-    def __call__(self, encoded: str, body: Any) -> DataFile:
+    def __call__(self, path: str, body: Any) -> DataFile:
         if isinstance(body, DataFile):
             return body
         size, stats = body.get("size"), body.get("stats")
         if type(size) is not int or body.get("partitionValues"):
             raise Uncertain("an add action")
-        path = deltalog.decoded(encoded)
         try:
             rows, known = self._read(stats or "{}")
         except ValueError as error:
@@ -223,13 +198,16 @@ def _checkpoint_columns(schema: pq.ParquetSchema) -> Iterator[str]:
 
 
 @lru_cache(maxsize=256)
-def _columns(schema_text: str) -> tuple[str, Mapping[str, str]]:
-    """A schema in the form that deltalake gives it, and the name in the files of each column."""
+def _normalized(schema_text: str) -> str:
+    """A schema in the form that deltalake gives it."""
     try:
-        schema_json = Schema.from_json(schema_text).to_json()
+        return Schema.from_json(schema_text).to_json()
     except (DeltaError, ValueError, TypeError) as error:
         raise Uncertain("the schema") from error
-    return schema_json, schemas.stored_names(schema_json, "none", "")
+
+
+def _path(body: Mapping[str, Any]) -> str:
+    return deltalog.decoded(_text(body, "path"))
 
 
 def _text(body: Any, name: str) -> str:

@@ -16,8 +16,8 @@ from nabla.errors import Conflict, MissingFile, NablaError
 from nabla.storage import boundary, delta_writer, deltalog, locations, log_replay, schemas, url_commits
 from nabla.storage.delta_reader import DeltaReader
 from nabla.storage.files import DataFile
+from nabla.storage.files import Snapshot as Snapshot
 from nabla.storage.locations import Location
-from nabla.storage.snapshot import Snapshot as Snapshot
 
 _CACHED = 8
 
@@ -37,7 +37,6 @@ class StoredTable:
         self._lock = threading.RLock()
         self._latest = -1
         self._is_plain = not locations.is_url(self.folder)
-        self._replay: log_replay.Replay | None = None
         self._reader = DeltaReader(self.folder)
         self._snapshots: OrderedDict[int, Snapshot] = OrderedDict()
         self._seen: set[int] = set()
@@ -170,8 +169,6 @@ class StoredTable:
             self._remember(replace(before, version=expected + 1, files=files))
             if expected in self._seen:
                 self._seen.add(expected + 1)
-        if self._replay is not None and self._replay.version == expected:
-            self._replay = self._replay.advanced(adds, removes)
         self._latest = max(self._latest, expected + 1)
 
     def _remember(self, snapshot: Snapshot) -> None:
@@ -185,13 +182,12 @@ class StoredTable:
         try:
             if self._is_plain:
                 try:
-                    read = log_replay.replay(self.folder, version, self._replay)
+                    earlier = max((v for v in self._snapshots if v < version), default=None)
+                    return log_replay.replay(
+                        self.folder, version, None if earlier is None else self._snapshots[earlier]
+                    )
                 except log_replay.Uncertain:
                     self._is_plain = False
-                else:
-                    if self._replay is None or read.version > self._replay.version:
-                        self._replay = read
-                    return read.snapshot(self.folder)
             return self._reader.snapshot(version, latest)
         except FileNotFoundError as error:
             path = error.place if isinstance(error, MissingFile) else error.filename or str(error)
