@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import re
 import signal
 from pathlib import Path
 
+import forks
 import lake_story
 import pytest
 
@@ -19,10 +19,6 @@ POINTS = sorted({name for source in SOURCES for name in re.findall(r'machine\.po
 VISITS = (1, 2, 3, 4, 7)  # of a point: enough to die in each step of the story
 ELSEWHERE = {"files.adopt"}  # Spark's files are not part of the story
 
-# A server that has imported everything and used nothing: its forks start in milliseconds and inherit no threads.
-context = multiprocessing.get_context("forkserver")
-context.set_forkserver_preload(["nabla.storage.vacuum", "lake_story", "pytest", "pyarrow.dataset", "pyarrow.acero"])
-
 
 def tell(path: str, fault: str) -> None:
     machine.arm(fault)
@@ -31,8 +27,7 @@ def tell(path: str, fault: str) -> None:
 
 def killed(path: Path, fault: str) -> bool:
     """Whether a process that tells the story of a lake dies at a fault."""
-    process = context.Process(target=tell, args=(str(path), fault))
-    process.start()
+    process = forks.start(tell, str(path), fault)
     process.join()
     assert process.exitcode in (0, -signal.SIGKILL)
     return process.exitcode != 0

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import forks
 import lake_story
 import pyarrow as pa
 import pytest
@@ -122,11 +122,7 @@ def append(path: str, name: str, first: int, times: int) -> None:
 
 @pytest.mark.parametrize("names", ["aaa", "aab"])
 def test_processes_lose_no_commit(lake: LakeLog, names: str) -> None:
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["nabla.storage.vacuum", "lake_story", "pytest", "pyarrow.dataset", "pyarrow.acero"])
-    workers = [context.Process(target=append, args=(lake.path, name, i * 100, 4)) for i, name in enumerate(names)]
-    for worker in workers:
-        worker.start()
+    workers = [forks.start(append, lake.path, name, i * 100, 4) for i, name in enumerate(names)]
     for worker in workers:
         worker.join()
         assert worker.exitcode == 0
