@@ -64,10 +64,12 @@ class NegativeWeight(Exception):
 def bag_of(copies: Copies) -> Bag:
     """Equal rows summed, zeros dropped."""
     total: Bag = Counter()
+    known = total.get  # total[row] would ask a method in Python for each new row
     for row, n in copies:
-        total[row] += n
-    for row in [row for row, n in total.items() if not n]:
-        del total[row]
+        total[row] = known(row, 0) + n
+    if 0 in total.values():
+        for row in [row for row, n in total.items() if not n]:
+            del total[row]
     return total
 
 

@@ -34,6 +34,7 @@ from nabla.algebra.nodes import (
     UnionAll,
 )
 from nabla.algebra.reference.interpreter import Database
+from nabla.algebra.traverse import map_nodes
 from nabla.dev.testing.random_data import (
     DEFAULT,
     DOMAINS,
@@ -80,14 +81,18 @@ def random_plan(rng: Random, schema: Schema, features: frozenset[str] = CORE, si
     return Plans(rng, schema, features, sizes).relation(sizes.depth, sizes.scans).node
 
 
-def reading(node: Node, at: At) -> Node:
+def reading(root: Node, at: At) -> Node:
     """The same view over another state of all its tables."""
-    if isinstance(node, Scan):
-        return replace(node, at=at)
-    if at is At.OLD and reads_clock(node):
-        assert isinstance(node, Filter)
-        return Filter(reading(node.input, at), tuple(map(before, node.conjuncts)))
-    return node.with_inputs(*(reading(part, at) for part in node.inputs)) if node.inputs else node
+
+    def read(node: Node) -> Node:
+        if isinstance(node, Scan):
+            return replace(node, at=at)
+        if at is At.OLD and reads_clock(node):
+            assert isinstance(node, Filter)
+            return replace(node, conjuncts=tuple(map(before, node.conjuncts)))
+        return node
+
+    return map_nodes(root, read)
 
 
 class Plans:
