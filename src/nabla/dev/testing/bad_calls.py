@@ -185,6 +185,7 @@ def _readers(lake: Lake) -> list[Call]:
         Call("history", lake.history, {}, {"name": named, "limit": bad.NO_NUMBER}),
         Call("revert", lake.revert, {}, {"version": (None, *bad.NO_NUMBER, 10**6)}),
         Call("vacuum", lake.vacuum, {"dry_run": True}, {"dry_run": bad.NO_TRUTH, "older_than": spans}),
+        Call("fsck", lake.fsck, {"quick": True}, {"quick": bad.NO_TRUTH, "repair": bad.NO_TRUTH}),
         Call("preview", lake.preview, {}, {"transaction": (None, 5, "tx", [], {}, Thing(), lake, True, len)}),
         Call("status()[]", lambda name: lake.status()[name], {}, {"name": bad.NO_NAME}),
     ]
