@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import date
 from pathlib import Path
 
@@ -9,8 +10,20 @@ import pyarrow as pa
 import pytest
 from small_data import Case, arrow, arrow_schema, cases
 
+from nabla.algebra.calls import Call, Named
 from nabla.algebra.expressions import Column, Literal
-from nabla.algebra.nodes import Constant, Generate, Join, Scan
+from nabla.algebra.nodes import (
+    Aggregate,
+    At,
+    Consolidate,
+    Constant,
+    Distinct,
+    Generate,
+    IntersectAll,
+    Join,
+    Project,
+    Scan,
+)
 from nabla.algebra.parse import read
 from nabla.algebra.reference.evaluator import evaluate_expression
 from nabla.algebra.reference.evaluator.exact import exact_type
@@ -93,6 +106,28 @@ def test_numbers_without_other_columns_are_counted() -> None:
     found = run(to_duckdb(numbers, lambda scan: scan.table), {})
     assert found is not None
     assert [tuple(row.values()) for row in found.to_pylist()] == [(1,), (2,), (3,)]
+
+
+@pytest.mark.parametrize("values", [[-0.0, 0.0, math.nan, math.nan, None], [0.0, None, math.nan, -0.0, -0.0]])
+def test_zeros_of_both_signs_are_one_group_which_shows_no_sign(values: list[float | None]) -> None:
+    """As in Spark, whichever of them comes first."""
+    scan = Scan("t", At.NEW, (Column("x#1", "double"),), ("x",))
+    counted = Aggregate(scan, ("x#1",), (Call(Column("n#2", "bigint"), "count", ()),))
+    for query in (Distinct(scan), counted, IntersectAll(scan, scan), Consolidate(scan)):
+        found = run(to_duckdb(query, lambda scan: scan.table), {"t": pa.table({"x": pa.array(values, pa.float64())})})
+        assert found is not None
+        groups = {str(value) for value in found.column(0).to_pylist()}
+        assert groups == {"0.0", "nan", "None"}, type(query)
+
+
+def test_a_table_without_columns_is_left_to_spark() -> None:
+    rows = pa.table({"x": [1, 2]})
+    query = Project(Scan("t", At.NEW, (), ()), (Named(Column("one#1", "int"), Literal("1", "int")),))
+    schema = pa.schema([("one", pa.int32())])
+    assert answer(query, lambda _: rows.select([]), schema) is None
+    found = answer(query, lambda _: rows, schema)
+    assert found is not None
+    assert found.column(0).to_pylist() == [1, 1]
 
 
 def test_a_query_that_duckdb_refuses_is_said_and_left_to_spark() -> None:

@@ -150,7 +150,12 @@ def define(lake: Lake, found: Iterable[Fixture]) -> dict[str, Definition]:
     for fixture in found:
         fixture.create(lake)
     entries = LakeLog(lake.path).state().entries
-    return {fixture.name: _renumber(entries[fixture.name].definition) for fixture in found}
+    return {fixture.name: _renumber(_anywhere(entries[fixture.name].definition)) for fixture in found}
+
+
+def _anywhere(definition: Definition) -> Definition:
+    """A definition without the settings of the session, which depend on the machine: its time zone is among them."""
+    return {part: value for part, value in definition.items() if part != "settings"}
 
 
 def _renumber(definition: Definition) -> Definition:

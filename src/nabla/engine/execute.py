@@ -228,9 +228,7 @@ class Execution:
         return self.queries.write(state_frame, weighted[0]), self.queries.write(change_frame, weighted[1])
 
     def _build(self, step: Build) -> None:
-        hidden = hidden_schema(step.stage.state)
-        around = "SELECT *, CAST(1 AS BIGINT) AS _n FROM ({})"
-        rows = self.queries.by_spark(step.query, types.with_weight(hidden), around)
+        rows = self.queries.answer_once(step.query, hidden_schema(step.stage.state))
         self.states[step.stage.table] = rows
         self.queries.hold(step.stage.state_table, rows)
 

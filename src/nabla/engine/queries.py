@@ -23,7 +23,7 @@ from nabla.algebra.nodes import At, Node, Scan
 from nabla.algebra.sql import to_sql
 from nabla.engine import types
 from nabla.engine.driver.driver_query import answer
-from nabla.engine.driver.key_lookup import Lookup, StoredScan
+from nabla.engine.driver.key_lookup import SMALLEST, Lookup, StoredScan
 from nabla.engine.relations import Relations
 from nabla.engine.rows import ComputedRows, fit, hidden_schema, write_rows
 from nabla.engine.spark.frames import Sessions, Workspace
@@ -32,6 +32,7 @@ from nabla.planner.steps import Plan, Size
 from nabla.rewrite.drop_empty import is_nothing
 from nabla.rewrite.join_order import broadcast_side
 from nabla.rewrite.passes import Pass, rewrite
+from nabla.storage import reading
 from nabla.storage.bags import N, consolidate, counted
 
 _NUMBERS = count()
@@ -73,10 +74,15 @@ class Queries:
     """The queries of one plan. They read stored relations, and what was computed on the way and is held for them: `bound`
     says under which name a session knows a relation, `made` how to make those that are not stored."""
 
-    def __init__(self, sessions: Sessions, relations: Relations, plan: Plan) -> None:
+    def __init__(self, sessions: Sessions, relations: Relations, plan: Plan, *, builds: bool = False) -> None:
+        """`builds` says that the queries make a new view, and do not refresh one."""
         self.sessions = sessions
         self.relations = relations
         self.plan = plan
+        small_tables = all(source.after.rows < SMALLEST for source in relations.sources.values()) if builds else False
+        self._may_read = small_tables or (plan.mode == "incremental" and not plan.large)
+        """Whether the driver reads tables itself: for a small change, and to build a view over small tables. A refresh that
+        recomputes a view is left to Spark: the planner compares its time with that of maintaining."""
         self.held: dict[tuple[str, At], Holdable] = {}
         self.made: dict[tuple[str, At], Make] = {}
         self.bound: dict[tuple[Size, str, At], str] = {}
@@ -124,16 +130,28 @@ class Queries:
 
     def answer(self, node: Node, schema: StructType) -> ComputedRows:
         """The rows of a query: from the driver where it is small and plain, else from Spark."""
-        target = types.arrow_schema(schema)
-        small = self.plan.mode == "incremental" and not self.plan.large
-        found = answer(node, self._held_with_weights, target) if self._all_at_hand(node, small) else None
-        if found is None and small:
-            node = self._look_up(node)
-            found = target.empty_table() if is_nothing(node) else answer(node, self._held_with_weights, target)
+        found, node = self._by_driver(node, types.arrow_schema(schema))
         if found is not None:
             return ComputedRows(schema, table=found)
         columns = ", ".join([_escape(c) for c in node.columns] + ["_n"] * node.signed)
         return self.by_spark(node, schema, f"SELECT {columns} FROM ({{}})")
+
+    def answer_once(self, node: Node, schema: StructType) -> ComputedRows:
+        """The rows of a query without signs, each with the weight one."""
+        weighted = types.with_weight(schema)
+        found, node = self._by_driver(node, types.arrow_schema(schema))
+        if found is not None:
+            return ComputedRows(weighted, table=counted(found))
+        columns = ", ".join([*map(_escape, node.columns), f"CAST(1 AS BIGINT) AS {N}"])
+        return self.by_spark(node, weighted, f"SELECT {columns} FROM ({{}})")
+
+    def _by_driver(self, node: Node, target: pa.Schema) -> tuple[pa.Table | None, Node]:
+        """The rows of a query if the driver computes them, and the query over those rows of tables that it has looked up."""
+        found = answer(node, self._held_with_weights, target) if self._all_at_hand(node) else None
+        if found is None and self._may_read:
+            node = self._look_up(node)
+            found = target.empty_table() if is_nothing(node) else answer(node, self._held_with_weights, target)
+        return found, node
 
     def by_spark(self, node: Node, schema: StructType, around: str) -> ComputedRows:
         """The rows of a query with SQL around it."""
@@ -154,10 +172,10 @@ class Queries:
         with self._counting:  # steps run side by side
             self.ran += 1
 
-    def _all_at_hand(self, node: Node, small: bool) -> bool:
+    def _all_at_hand(self, node: Node) -> bool:
         """Whether the driver has all that a query reads: what was computed, and of a small refresh the changes."""
         scans = node.scans
-        changes = self.relations.sources if small else {}
+        changes = self.relations.sources if self._may_read else {}
         return bool(scans) and all(
             self._held_rows(scan) is not None if scan.table in changes else self._arrow(scan.table, scan.at) is not None
             for scan in scans
@@ -216,6 +234,8 @@ class Queries:
         return None if rows is None else rows.select([f if f == N else place_of(f) for f in scan.fields])
 
     def _held_with_weights(self, scan: Scan) -> pa.Table | None:
+        if not scan.fields and not scan.signed:
+            return self._copies(scan)
         rows = self._held_rows(scan)
         if rows is None or not scan.signed:
             return rows
@@ -225,6 +245,14 @@ class Queries:
         held = self._arrow(scan.table, scan.at)
         assert held is not None
         return rows.append_column(N, held[N])
+
+    def _copies(self, scan: Scan) -> pa.Table | None:
+        """As many rows as a small table has, with a column that says nothing, for a query that needs no column of it."""
+        stored = self.relations.stored(scan) if self._may_read and scan.table in self.relations.sources else None
+        if stored is None or stored.snapshot.rows >= SMALLEST:
+            return None
+        rows = reading.read(stored.snapshot, stored.snapshot.schema.names[:1])
+        return pa.table({N: pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows)})
 
     def _relation(self, size: Size, scan: Scan) -> str:
         """The name under which the session has the relation of a scan; stored tables stay registered between refreshes."""

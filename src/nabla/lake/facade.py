@@ -159,6 +159,15 @@ class Lake:
         """
         return views.create_view(self._context, name, query, rebuild, maintain, detached)
 
+    def create_views(
+        self, queries: Mapping[str, str | DataFrame | Nested], maintain: str = "deferred"
+    ) -> RefreshReport:
+        """Create several views, given as names with queries, in one commit: all of them or none. Much faster than one by one.
+
+        A query in SQL may read the views that stand before its own. None of them may exist yet.
+        """
+        return RefreshReport(views.create_views(self._context, queries, maintain))
+
     def view(
         self,
         function: Callable[[], DataFrame] | None = None,

@@ -90,8 +90,8 @@ class LogicTest:
         return True
 
 
-def read(name: str, lines: Iterable[str], every: int = 1, most: int | None = None) -> LogicTest:
-    """A test with every so manieth of its queries, and no more than `most`."""
+def read(name: str, lines: Iterable[str], every: int = 1, first: int = 0, most: int | None = None) -> LogicTest:
+    """A test with every so manieth of its queries, from the first that is taken on, and no more than `most`."""
     test = LogicTest(name)
     number = 0
     for head, body in _records(lines):
@@ -102,7 +102,7 @@ def read(name: str, lines: Iterable[str], every: int = 1, most: int | None = Non
                 break
         elif words[0] == "query" and "----" in body:
             number += 1
-            if number % every == 0:
+            if number % every == first % every:
                 end = body.index("----")
                 order = words[2] if len(words) > 2 else "nosort"
                 test.queries.append(Query(number, "\n".join(body[:end]), words[1], order, tuple(body[end + 1 :])))

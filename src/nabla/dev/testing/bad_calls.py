@@ -12,7 +12,7 @@ import random
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -134,10 +134,20 @@ def _views(lake: Lake) -> list[Call]:
         "maintain": bad.NO_SCHEDULE,
         "detached": bad.NO_TRUTH,
     }
+    wrong_views = {
+        "queries": (
+            *({name: "SELECT * FROM t"} for name in wrong["name"] if isinstance(name, Hashable)),
+            *({"fine": "SELECT * FROM t", "new": query} for query in wrong["query"]),
+            *(value for value in bad.NO_TEXT if value != {}),
+            "SELECT * FROM t",
+        ),
+        "maintain": bad.NO_SCHEDULE,
+    }
     decorated = {"function": bad.NO_FUNCTION, "rebuild": bad.NO_TRUTH, "maintain": bad.NO_SCHEDULE[1:4]}
     listening = {"view": missing, "callback": (None, *bad.NO_FUNCTION), "since": bad.NO_NUMBER}
     return [
         Call("create_view", lake.create_view, {"name": "new", "query": "SELECT * FROM t"}, wrong),
+        Call("create_views", lake.create_views, {"queries": {"new": "SELECT * FROM t"}}, wrong_views),
         Call("view", lake.view, {}, decorated),
         Call("drop_view", lake.drop_view, {}, {"name": (*missing, "named", "c")}),
         Call("refresh", lake.refresh, {}, {"*name": missing, "mode": bad.NO_MODE, "progress": bad.NO_FUNCTION}),
@@ -185,6 +195,7 @@ def _readers(lake: Lake) -> list[Call]:
         Call("history", lake.history, {}, {"name": named, "limit": bad.NO_NUMBER}),
         Call("revert", lake.revert, {}, {"version": (None, *bad.NO_NUMBER, 10**6)}),
         Call("vacuum", lake.vacuum, {"dry_run": True}, {"dry_run": bad.NO_TRUTH, "older_than": spans}),
+        Call("fsck", lake.fsck, {"quick": True}, {"quick": bad.NO_TRUTH, "repair": bad.NO_TRUTH}),
         Call("preview", lake.preview, {}, {"transaction": (None, 5, "tx", [], {}, Thing(), lake, True, len)}),
         Call("status()[]", lambda name: lake.status()[name], {}, {"name": bad.NO_NAME}),
     ]

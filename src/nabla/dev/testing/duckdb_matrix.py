@@ -79,7 +79,7 @@ def texts() -> Iterator[str]:
     for kind, other in product(_NUMBERS, _NUMBERS):
         x, y = f"`{column(kind, 'x')}`", f"`{column(other, 'y')}`"
         yield from (f"{x} {sign} {y}" for sign in ("+", "-", "*", "/", "%", "=", "<"))
-    yield from (f"-`{column(kind, 'x')}`" for kind in _NUMBERS)
+    yield from (text.format(f"`{column(kind, 'x')}`") for kind in _NUMBERS for text in ("-{}", "abs({})"))
     yield from ("`x_boolean` AND `y_boolean`", "`x_boolean` OR `y_boolean`", "NOT `x_boolean`")
     yield from (f"{part}(`x_date`)" for part in ("year", "quarter", "month", "day", "dayofyear", "dayofweek"))
     yield from ("date_add(`x_date`, `y_int`)", "date_sub(`x_date`, `y_smallint`)", "datediff(`x_date`, `y_date`)")
@@ -95,6 +95,16 @@ def texts() -> Iterator[str]:
     )
     yield from (f"{name}(`x_string`, `y_string`)" for name in ("startswith", "endswith", "contains", "concat"))
     yield from ("`x_string` = 'it''s'", "`x_date` < DATE '2024-02-29'", "`x_decimal_5_2_` > 2.50BD", "`x_int` = 12")
+    yield from (f"`x_double` {sign} {n}" for sign, n in product(("*", "<="), ("1.5D", "0.1D", "-2.5E-9D", "1E308D")))
+    digits = (
+        "882.70",
+        "0.1",
+        "-0.3",
+        "9007199254740993.0",
+        "0.123456789012345678901234567890",
+        "9" * 20 + ".999999999",
+    )
+    yield from (f"`x_double` {sign} CAST({n}BD AS DOUBLE)" for sign, n in product(("*", "<"), digits))
 
 
 def compiled() -> dict[str, tuple[Expr, str]]:

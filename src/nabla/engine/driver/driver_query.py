@@ -70,7 +70,7 @@ def answer(node: Node, held: Held, schema: pa.Schema) -> pa.Table | None:
     relations = {}
     for name, scan in query.scans.items():
         rows = held(scan)
-        if rows is None:
+        if rows is None or not rows.num_columns:  # DuckDB finds no rows in a table without columns
             return None
         relations[name] = rows.rename_columns([*scan.fields, WEIGHT_FIELD][: rows.num_columns])
     if sum(rows.nbytes for rows in relations.values()) > MOST_BYTES:

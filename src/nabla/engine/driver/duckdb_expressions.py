@@ -200,6 +200,15 @@ def _minus(e: Apply) -> str:
     return f"CAST(-{text} AS {spell_type(e.type)})"
 
 
+def _abs(e: Apply) -> str:
+    """The least whole number has no absolute value in its type: both engines raise. Spark rounds decimals as for a minus."""
+    kind = parse_type(e.type)
+    exact = kind.precision <= _NEGATED_DIGITS if kind.kind == "decimal" else kind in INTEGRAL or e.type in FLOATING
+    if not exact:
+        raise NotExact(f"{e}")
+    return f"CAST(abs({_arguments(e)[0]}) AS {spell_type(e.type)})"
+
+
 def _cast(word: str) -> Callable[[Apply], str]:
     """Casts that lose nothing but digits behind the point, or raise (or give NULL, as TRY_CAST does) in both engines."""
 
@@ -208,6 +217,8 @@ def _cast(word: str) -> Callable[[Apply], str]:
         text, source, target = spell(value), parse_type(value.type), parse_type(e.type)
         if value.type == e.type:
             return text
+        if e.type == "double" and source.kind == "decimal" and isinstance(value, Literal) and value.value is not None:
+            return spell_literal(Literal(value.value, "double"))  # Spark rounds to the nearest double; DuckDB divides
         decimals = as_decimal(source).kind == "decimal"
         if source.kind == "decimal" and target in INTEGRAL:
             text = f"trunc({text})"
@@ -333,6 +344,7 @@ _FUNCTIONS: Mapping[str, Callable[[Apply], str]] = {
     "Divide": _divide,
     "Remainder": _remainder,
     "UnaryMinus": _minus,
+    "Abs": _abs,
     "Cast": _cast("CAST"),
     "TryCast": _cast("TRY_CAST"),
     "Year": _date_part("year"),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 
-from nabla.algebra.calls import Call, WindowCall
-from nabla.algebra.expressions import Apply, Column, Expr
+from nabla.algebra.build import equal, when
+from nabla.algebra.calls import Call, Named, WindowCall
+from nabla.algebra.expressions import Apply, Expr, Literal
 from nabla.algebra.names import WEIGHT_FIELD
 from nabla.algebra.nodes import (
     Aggregate,
@@ -17,13 +19,14 @@ from nabla.algebra.nodes import (
     JoinKind,
     Node,
     Opaque,
+    Project,
     Recursion,
     Scan,
     Window,
 )
 from nabla.algebra.sql import Relation, SqlPrinter
 from nabla.engine.driver.duckdb_expressions import convert, spell
-from nabla.engine.driver.duckdb_types import NotExact, is_key_type, quote, spell_type
+from nabla.engine.driver.duckdb_types import FLOATING, NotExact, is_key_type, quote, spell_type
 
 _AGGREGATES = frozenset(("sum", "count", "min", "max"))
 _RANKS = frozenset(("rank", "dense_rank"))
@@ -80,32 +83,28 @@ class DuckdbPrinter(SqlPrinter):
         return f"CAST({call.call.function}() OVER ({keys}{order}) AS {spell_type(call.column.type)})"
 
     def scan(self, node: Scan) -> str:
-        if not node.output and not node.signed:
-            raise NotExact("an Arrow table without columns has no rows")
         for column in node.output:
             spell_type(column.type)
         return super().scan(node)
 
     def consolidate(self, node: Consolidate) -> str:
-        _check_keys(node.columns)
-        return super().consolidate(node)
+        return super().consolidate(replace(node, input=_one_zero(node.input)))
 
     def distinct(self, node: Distinct) -> str:
-        _check_keys(node.columns)
-        return super().distinct(node)
+        return super().distinct(replace(node, input=_one_zero(node.input)))
 
     def bag_operator(self, node: ExceptAll | IntersectAll, word: str) -> str:
-        _check_keys((*node.left.columns, *node.right.columns))
-        return super().bag_operator(node, word)
+        return super().bag_operator(replace(node, left=_one_zero(node.left), right=_one_zero(node.right)), word)
 
     def aggregate(self, node: Aggregate) -> str:
         if node.input.signed:
             raise NotExact("an aggregate over signed rows")
-        _check_keys(node.input.column(key) for key in node.keys)
-        return super().aggregate(node)
+        return super().aggregate(replace(node, input=_one_zero(node.input, node.keys)))
 
     def window(self, node: Window) -> str:
-        _check_keys(node.input.column(key) for key in node.partition)
+        for column in (node.input.column(key) for key in node.partition):
+            if not is_key_type(column.type):
+                raise NotExact(f"rows are parted by values of type {column.type}")
         return super().window(node)
 
     def generate(self, node: Generate) -> str:
@@ -150,7 +149,13 @@ class DuckdbPrinter(SqlPrinter):
         raise NotExact("a query without algebra")
 
 
-def _check_keys(columns: Iterable[Column]) -> None:
-    for column in columns:
-        if not is_key_type(column.type):
-            raise NotExact(f"values of type {column.type} are grouped or compared as rows")
+def _one_zero(node: Node, keys: Collection[str] | None = None) -> Node:
+    """The node with 0.0 for -0.0 in the columns that rows are grouped or compared by, all of them unless `keys` are given. Both
+    engines take the two zeros for one value; Spark shows 0.0 then, DuckDB whichever came first."""
+    grouped = node.names if keys is None else keys
+    floating = {c.name for c in node.columns if c.type in FLOATING and c.name in grouped}
+    if not floating:
+        return node
+    zero = Literal("0.0", "double")
+    values = {c: when(equal(c.ref, zero), zero, c.ref) if c.name in floating else c.ref for c in node.columns}
+    return Project(node, tuple(Named(c, value) for c, value in values.items()))

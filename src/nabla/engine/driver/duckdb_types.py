@@ -26,6 +26,7 @@ TYPES: Mapping[str, str] = {
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 DAY = re.compile(r"\d{4}-\d\d-\d\d")
 NUMBER = re.compile(r"-?\d+(?:\.(\d+))?")
+_DOUBLE = re.compile(r"-?\d+(?:\.\d+)?(?:E-?\d+)?")
 FLOATING = ("float", "double")
 
 
@@ -66,6 +67,7 @@ def spell_literal(literal: Literal) -> str:
         or (kind == "date" and DAY.fullmatch(value))
         or (parse_type(kind) in INTEGRAL and NUMBER.fullmatch(value))
         or (_DECIMAL.fullmatch(kind) and NUMBER.fullmatch(value))
+        or (kind == "double" and _DOUBLE.fullmatch(value))  # both engines take the double that is nearest to the text
     )
     if not plain:
         raise NotExact(f"{literal}")

@@ -40,6 +40,11 @@ public class CatalystReader {
 
     // ---------------------------------------------------------------- what a plan reads
 
+    /** A set of names, which the text has with a NUL character between two. */
+    public Set names(String joined) {
+        return new HashSet(Arrays.asList((Object[]) joined.split("\0")));
+    }
+
     /** The tables that a plan reads, and what it reads that is no table: [table or null, name or null, text, line]. */
     public String sources(LogicalPlan plan, Set tables) throws Exception {
         return json(PlanSources.of(plan, tables));

@@ -106,13 +106,18 @@ class Catalyst:
     def reader(self, session: SparkSession) -> Any:
         arguments = self.gateway.new_array(self.jvm.java.lang.Object, 3)
         arguments[0] = session._jsparkSession
-        arguments[1] = self._list({*TRANSLATIONS, *PRINTED} - ASKED_OF_SPARK)
-        arguments[2] = self._list(IN_REPLACEMENTS)
+        arguments[1], arguments[2] = self._known
         return self._reader_class.getConstructors()[0].newInstance(arguments)
 
     @cached_property
     def _reader_class(self) -> Any:
         return compile_java(self.jvm, _JAVA)
+
+    @cached_property
+    def _known(self) -> tuple[Any, Any]:
+        """The classes that are printed by Python, and those that may stand in a replacement. Every name is a call of the JVM,
+        so the lists are made once."""
+        return self._list({*TRANSLATIONS, *PRINTED} - ASKED_OF_SPARK), self._list(IN_REPLACEMENTS)
 
     @cached_property
     def rules(self) -> tuple[Any, ...]:
@@ -135,12 +140,6 @@ class Catalyst:
 
     def _list(self, items: Iterable[Any]) -> Any:
         return java_list(self.jvm, items)
-
-    def names(self, tables: Collection[str]) -> Any:
-        names = self.jvm.java.util.HashSet()
-        for table in tables:
-            names.add(table.lower())
-        return names
 
 
 _OF_GATEWAY: WeakKeyDictionary[Any, Catalyst] = WeakKeyDictionary()
@@ -166,8 +165,13 @@ class Query:
         return self._catalyst.reader(self.session)
 
     @cached_property
+    def _names(self) -> Any:
+        """The names of the tables as a set of Java, made by one call."""
+        return self._reader.names("\0".join(table.lower() for table in self.tables))
+
+    @cached_property
     def sources(self) -> list[ReadRelation]:
-        found = json.loads(self._reader.sources(self.plan, self._catalyst.names(self.tables)))
+        found = json.loads(self._reader.sources(self.plan, self._names))
         return [ReadRelation(*source) for source in found]
 
     @cached_property
@@ -181,7 +185,7 @@ class Query:
 
     def normalized(self, rules: tuple[Any, ...]) -> tree.Operator:
         """The plan with subqueries as joins and every view, other than the tables, as what it stands for."""
-        plan = self._reader.inlineViews(self._reader.standIns(self.plan), self._catalyst.names(self.tables))
+        plan = self._reader.inlineViews(self._reader.standIns(self.plan), self._names)
         return tree.read(self._reader.read(self._reader.normalize(plan, *rules)))
 
     def python_functions(self) -> dict[int, PythonFunction]:

@@ -44,7 +44,7 @@ def build(context: LakeContext, views: Mapping[str, View], state: LakeState) -> 
     context.spark.teach(view)
     with Workspaces(partial(context.spark.workspace, settings=view.settings)) as workspaces:
         sessions = context.spark.sessions(workspaces, view.settings)
-        queries = Queries(sessions, Relations(sources, {}, Moments(now, now)), plan)
+        queries = Queries(sessions, Relations(sources, {}, Moments(now, now)), plan, builds=True)
         computed = run(task_of(views), queries, only_spark=context.only_spark_rounds)
         machine.point("build.computed")
         parts = {name: _new_parts(context, views[name], own.whole) for name, own in computed.items()}
@@ -54,6 +54,8 @@ def build(context: LakeContext, views: Mapping[str, View], state: LakeState) -> 
         rows = context.log.snapshot(parts[name]["data"]).rows
         report = ViewReport(name, "full", "built", rows, 0, seconds, versions, 0, rounds=computed[name].rounds)
         record = view_record({}, report, rows, sources, context.note_refresh(name, "full")) | clock_record(own, now)
+        if not queries.ran and not own.recursive:
+            record["past"] = []  # the driver was fast, which tells nothing of recomputing: that is Spark's
         made[name] = Entry(name, own.kind, own.to_json(), parts[name], record), report
     return made
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 
@@ -13,7 +14,7 @@ from nabla.frontends.spark_sql.define import define
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.sources import columns_of
 from nabla.lake.objects.view import View, load_view
-from nabla.lake.refresh.create import ViewDefinition, create
+from nabla.lake.refresh.create import Built, ViewDefinition, create
 from nabla.lake.refresh.schedule import check_schedule
 from nabla.lake.reports import ViewReport
 from nabla.lake.write import nested_tables as nests
@@ -42,6 +43,43 @@ def create_view(
     definitions = [ViewDefinition((one,), f'view "{one.name}"') for one in views]
     replaced, auxiliary = ({existing.name}, set(names.auxiliary_to(existing.name))) if existing else (set(), set())
     return create(context, state, "create view", definitions, replaced, auxiliary)[name]
+
+
+def create_views(
+    context: LakeContext, queries: Mapping[str, str | DataFrame | Nested], maintain: str
+) -> dict[str, ViewReport]:
+    """Define and build new views in the order of the mapping, and commit all of them or none."""
+    check_schedule(maintain)
+    if not queries:
+        return {}
+    new = frozenset(name.lower() for name in queries)
+    definitions = [QueryDefinition(name, query, maintain, new) for name, query in queries.items()]
+    return create(context, context.log.state(), "create views", definitions)
+
+
+@dataclass(frozen=True)
+class QueryDefinition:
+    """A view that is made together with `others`, from a query that may read those before it."""
+
+    name: str
+    query: str | DataFrame | Nested
+    maintain: str
+    others: frozenset[str]
+
+    def build(self, context: LakeContext, state: LakeState) -> Built:
+        names = context.names(state)
+        names.check_new(self.name)
+        view = replace(self._define(context, state), maintain=self.maintain)
+        names.check_view(view)
+        return ViewDefinition((view,), f'view "{self.name}"').build(context, state)
+
+    def _define(self, context: LakeContext, state: LakeState) -> View:
+        """The definition over a state with views that are not committed yet. A session takes milliseconds to learn a name, so
+        it learns these only for a query that may read one."""
+        if isinstance(self.query, str) and self.others.isdisjoint(re.findall(r"\w+", self.query.lower())):
+            return _define(context, self.name, self.query, state)
+        with context.spark.named_session_at(state):
+            return _define(context, self.name, self.query, state)
 
 
 def _define(context: LakeContext, name: str, query: str | DataFrame | Nested, state: LakeState) -> View:

@@ -29,7 +29,7 @@ MOST_ROWS = 2000
 """A view with more rows says nothing that a smaller one does not."""
 NOT_OURS = ("NABLA_TYPE", "NABLA_DUPLICATE_COLUMN")
 """Refusals that are as they should be: a type that Delta tables cannot store, two columns of one name."""
-_REFERENCE_SETTINGS = {
+REFERENCE_SETTINGS = {
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
@@ -37,6 +37,7 @@ _REFERENCE_SETTINGS = {
     # there, and then drops the ORDER BY below that join: the rows that are left are not the first ones.
     "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughLimitAndOffset",
 }
+"""Settings of a session that answers small queries for comparison."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ class Reference:
 
     def __init__(self, spark: SparkSession) -> None:
         self.session = spark.newSession()
-        for key, value in _REFERENCE_SETTINGS.items():
+        for key, value in REFERENCE_SETTINGS.items():
             self.session.conf.set(key, value)
         self.rows: dict[str, Counter[Row]] = {}
         self._tables: dict[str, Table] = {}
