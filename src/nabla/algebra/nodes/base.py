@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import Enum
-from functools import cache
 from typing import TYPE_CHECKING
 
 from nabla._cached import cached_property
@@ -27,11 +26,6 @@ class MalformedPlan(Exception):
     """Code built a node that makes no sense. This is a bug of that code, never of a user's query."""
 
 
-@cache
-def _fields(kind: type[Node]) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind))
-
-
 @dataclass(frozen=True)
 class Node:
     """An operator of the algebra with the operators below it."""
@@ -42,10 +36,10 @@ class Node:
 
     @cached_property
     def inputs(self) -> tuple[Node, ...]:
-        return tuple([value for name in _fields(type(self)) if isinstance(value := getattr(self, name), Node)])
+        return tuple([value for name in self.__dataclass_fields__ if isinstance(value := getattr(self, name), Node)])
 
     def with_inputs(self, *inputs: Node) -> Node:
-        values = {name: getattr(self, name) for name in _fields(type(self))}
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
         names = [name for name, value in values.items() if isinstance(value, Node)]
         return type(self)(**values | dict(zip(names, inputs, strict=True)))
 
