@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from typer.testing import CliRunner
 
+import nabla
 from nabla.cli.main import app
 from nabla.frontends.pipelines.project import load_project
 
@@ -55,6 +59,16 @@ def test_an_error_is_json_when_json_is_asked_for(tmp_path: Path) -> None:
     result = runner.invoke(app, ["status", "--json", "--lake", str(tmp_path / "none")])
     assert result.exit_code == 1
     assert json.loads(result.stderr)["error"]["code"] == "NABLA_NO_LAKE"
+
+
+def test_status_says_which_table_is_away(tmp_path: Path) -> None:
+    write_deltalake(tmp_path / "events", pa.table({"id": [1]}))
+    nabla.open(tmp_path / "lake").register("events", tmp_path / "events")
+    assert "NABLA_AWAY" not in runner.invoke(app, ["status", "--lake", str(tmp_path / "lake")]).stdout
+    shutil.move(tmp_path / "events", tmp_path / "moved")
+    result = runner.invoke(app, ["status", "--lake", str(tmp_path / "lake")])
+    assert result.exit_code == 0
+    assert "NABLA_AWAY" in result.stdout
 
 
 def test_an_empty_folder_is_no_lake_and_stays_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,12 +83,13 @@ def test_every_writer_of_a_busy_table_gets_through(lake: Lake) -> None:
     assert ids(lake) == sorted(worker * 100 + i for worker in range(8) for i in range(4))
 
 
-def test_a_damaged_file_that_spark_reads_is_named(lake: Lake) -> None:
+@pytest.mark.parametrize("content", [b"this was a Parquet file before somebody wrote into it", b""])
+def test_a_damaged_file_that_spark_reads_is_named(lake: Lake, content: bytes) -> None:
     lake.create_table("t", "id BIGINT", [(1,), (2,)])
     lake.create_view("v", "SELECT id, COUNT(*) AS n FROM t GROUP BY id")
     (path,) = lake.context.log.snapshot(lake.context.log.state().entries["t"].parts["data"]).paths
-    Path(path).write_bytes(b"this was a Parquet file before somebody wrote into it")
-    for work in (lake.verify, lambda: lake.refresh(mode="full")):
+    Path(path).write_bytes(content)
+    for work in (lake.verify, lambda: lake.refresh(mode="full"), lambda: lake.create_view("w", "SELECT id FROM t")):
         with pytest.raises(NablaError, match=os.path.basename(path)) as error:
             work()
         assert error.value.code == "NABLA_READ_FAILED"

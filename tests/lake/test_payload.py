@@ -5,9 +5,10 @@ from __future__ import annotations
 import datetime
 
 import pytest
-from comparing import refreshed
+from comparing import bag, refreshed
 
 from nabla.lake.facade import Lake
+from nabla.planner import choose
 
 pytestmark = pytest.mark.spark
 
@@ -63,3 +64,28 @@ def test_the_order_of_a_maps_entries_is_no_change(lake: Lake) -> None:
         tx.update("t", set={"tags": "map('b', 2, 'a', 1)"})
     report = refreshed(lake, mode="incremental")
     assert (report["v"].inserted, report["v"].deleted) == (0, 0)
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_a_null_in_a_map_stays_one(lake: Lake, monkeypatch: pytest.MonkeyPatch, large: bool) -> None:
+    if large:
+        monkeypatch.setattr(choose, "LARGE_CHANGE", 0)
+    schema = "id INT, g INT, m MAP<STRING, INT>, deep ARRAY<STRUCT<m: MAP<INT, MAP<STRING, DOUBLE>>>>"
+    gaps = [{"a": None}, {"b": 2, "a": None}, {"a": 0}, {}, None]
+    rows = [(i, i % 2, gaps[i % 5], [({1: {"x": None, "y": -0.0}},), (None,)] if i % 3 else None) for i in range(10)]
+    lake.create_table("t", schema=schema, data=rows)
+    lake.create_view("plain", "SELECT m, deep FROM t")
+    lake.create_view("counted", "SELECT m, COUNT(*) AS n FROM t GROUP BY m")
+    lake.create_view("latest", "SELECT g, max_by(m, id) AS m FROM t GROUP BY g")
+    lake.create_view("before", "SELECT id, lag(m) OVER (PARTITION BY g ORDER BY id) AS m, deep FROM t")
+    lake.create_view("pairs", "SELECT a.m, b.deep FROM t a JOIN t b ON a.g = b.g", maintain="immediate")
+    with lake.transaction() as tx:
+        tx.delete("t", rows=[rows[0], rows[6], rows[8]])
+        tx.insert("t", [(20, 0, {"a": None, "c": None}, [({2: None},)]), rows[0]])
+    with lake.transaction() as tx:
+        tx.update("t", {"m": "map('a', 0)"}, where="id = 5")  # it was {"a": None}
+    refreshed(lake)
+    maps = bag(lake.read("t").select("m"))
+    assert bag(lake.read("counted")) == {(m, n): 1 for (m,), n in maps.items()}
+    assert bag(lake.read("plain")) == bag(lake.read("t").select("m", "deep"))
+    assert bag(lake.read("before").select("deep")) == bag(lake.read("t").select("deep"))

@@ -58,6 +58,25 @@ def _insert_and_check(lake: Lake, number: int, moment: datetime.datetime) -> Non
     assert bag(lake.read("per_day")) == {(day, number): 1}
 
 
+def test_a_view_keeps_the_values_of_the_variables_in_its_text(tmp_path: Path, session: SparkSession) -> None:
+    session.conf.set("my.limit", "2")
+    lake = nabla.open(tmp_path / "lake", spark=session)
+    lake.create_table("t", schema="id INT, s STRING", data=[(1, "a"), (2, "${my.limit}")])
+    lake.create_view("few", "SELECT id, '${my.limit}' AS most FROM t WHERE id < ${my.limit}")
+    lake.create_view("opaque", "SELECT id, '${my.limit}' AS most FROM t TABLESAMPLE (100 PERCENT)")
+    lake.create_view("literal", "SELECT id, concat('$', '{my.limit}') = s AS same FROM t")
+    lake.create_view("joined", "SELECT a.id, b.id AS other FROM t a JOIN t b ON a.s = b.s")
+    session.conf.set("my.limit", "3")
+    with lake.transaction() as tx:
+        tx.insert("t", [(0, "${my.limit}")])
+    lake.refresh(mode="incremental")
+    lake.verify()
+    assert bag(lake.read("few")) == {(1, "2"): 1, (0, "2"): 1}
+    assert bag(lake.read("opaque")) == {(i, "2"): 1 for i in range(3)}
+    assert bag(lake.read("literal")) == {(0, True): 1, (1, False): 1, (2, True): 1}
+    assert bag(lake.read("joined")) == {(1, 1): 1, (0, 0): 1, (0, 2): 1, (2, 0): 1, (2, 2): 1}
+
+
 def test_without_ansi_mode_a_sum_that_overflows_is_null_until_it_fits_again(
     tmp_path: Path, session: SparkSession
 ) -> None:

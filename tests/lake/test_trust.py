@@ -20,6 +20,7 @@ from nabla.cli.main import app
 from nabla.dev.testing.hostile_lake import forge
 from nabla.frontends.spark_sql.code import find_code
 from nabla.lake import trust
+from nabla.planner.steps import Mode
 from nabla.storage.catalog import Entry
 from nabla.storage.lakelog import LakeLog
 
@@ -203,6 +204,33 @@ def test_the_text_of_a_view_is_only_ever_a_query(spark: SparkSession, theirs: Pa
     assert not (theirs.parent / "stolen").exists()
 
 
+SECRETS = "${env:HOME} ${system:user.home} ${spark:spark.app.name} ${spark.app.name}"
+
+
+@pytest.mark.parametrize("mode", ["full", "incremental"])
+def test_no_stored_expression_learns_what_the_environment_knows(spark: SparkSession, theirs: Path, mode: Mode) -> None:
+    """Spark puts variables into a text before it parses it, so that no function in the text gives them away."""
+
+    def ask(data: dict[str, Any]) -> dict[str, Any]:
+        asks = data.get("function") == "Reverse" or "reverse" in str(data.get("template"))
+        return {"_": "Foreign", "template": f"'{SECRETS}'", "inputs": [], "type": "string"} if asks else data
+
+    def forged(definition: dict[str, Any]) -> None:
+        definition["plan"] = json.loads(json.dumps(definition["plan"]), object_hook=ask)
+
+    forge_definition(theirs, "lists", forged)
+    lake = nabla.open(theirs, spark=spark)
+    lake.refresh("lists", mode=mode)
+    assert {row.s for row in lake.read("lists").collect()} <= {SECRETS, "a", "b"}
+
+
+def test_no_stored_text_learns_what_the_environment_knows(spark: SparkSession, theirs: Path) -> None:
+    forge_definition(theirs, "lists", lambda d: d.update(sql=f"SELECT k, '{SECRETS}' AS s FROM t"))
+    with pytest.raises(NablaError, match="NABLA_MISMATCH") as differs:
+        nabla.open(theirs, spark=spark).verify("lists")
+    assert SECRETS in str(differs.value)
+
+
 def test_a_view_that_starts_a_program_runs_in_ones_own_lake_only(spark: SparkSession, tmp_path: Path) -> None:
     lake = nabla.open(tmp_path / "lake", spark=spark)
     lake.create_table("t", schema="k INT", data=[(1,)])
@@ -308,6 +336,7 @@ EXECUTE IMMEDIATE 'SELECT 1'
 BEGIN SELECT 1; END
 SELECT 1; SELECT 2
 CALL x()
+SELECT '${env:HOME}'
 """
 
 

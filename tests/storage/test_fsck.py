@@ -10,10 +10,11 @@ from lake_story import ROWS, check, content, create, rows, step
 from storage_oracle import bag
 
 from nabla.errors import NablaError
-from nabla.storage import files
+from nabla.storage import bags, changes, files
 from nabla.storage.catalog import Entry
 from nabla.storage.fsck import examine_lake
 from nabla.storage.lakelog import LakeLog
+from nabla.storage.reading import read_file
 
 LAST = 4
 
@@ -129,6 +130,42 @@ def test_a_damaged_checkpoint_is_set_aside(tmp_path: Path) -> None:
     again = LakeLog.open(lake.path)
     assert content(again, again.state().entries["a"].parts["data"]) == bag(rows(*range(12)))
     assert examine_lake(lake.path).damages == ()
+
+
+def test_no_flipped_bit_changes_rows_without_being_found(lake: LakeLog) -> None:
+    part = lake.state().entries["orders"].parts["data"]
+    snapshot = lake.snapshot(part)
+    file = snapshot.files[0]
+    path, whole = Path(snapshot.path(file)), Path(snapshot.path(file)).read_bytes()
+    known, unnoticed = read_file(snapshot, file), 0
+    for place in range(0, len(whole), 3):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x81]) + whole[place + 1 :])
+        found = examine_lake(lake.path)
+        if found.sound:
+            unnoticed += 1
+            assert read_file(snapshot, file).equals(known), f"byte {place}"
+        else:
+            assert [damage.place for damage in found.damages] == [str(path)]
+    assert unnoticed < len(whole) / 3, "no damage was found at all"
+
+
+def test_a_damaged_record_of_a_change_is_set_aside(tmp_path: Path) -> None:
+    lake = LakeLog.create(tmp_path)
+    part = create(lake, "a", ROWS, rows(0))
+    lake.commit({"a": Entry("a", "table", {}, {"data": part})}, lake.state(), "create table")
+    folder, more = lake.folder(part), rows(1)
+    (record,) = changes.record(folder, bags.counted(more))
+    moved = part.advanced(files.write(folder, more), (), {changes.KEY: [record.to_json()]})
+    lake.commit({"a": Entry("a", "table", {}, {"data": moved})}, lake.state(), "insert")
+    assert examine_lake(lake.path).damages == ()
+    path = Path(folder) / record.path
+    path.write_bytes(b"PAR1")
+    found = examine_lake(lake.path)
+    assert [damage.place for damage in found.damages] == [str(path)]
+    assert examine_lake(lake.path, repair=True).sound
+    assert examine_lake(lake.path).damages == ()
+    table = lake.table(lake.state().entries["a"].parts["data"])
+    assert bag(changes.signed(changes.between(table, 0, 1))) == bag(bags.counted(more))
 
 
 def test_a_bit_that_flipped_is_found(lake: LakeLog) -> None:

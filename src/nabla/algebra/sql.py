@@ -12,6 +12,7 @@ from typing import Literal
 
 from nabla.algebra.calls import Call, Order, WindowCall
 from nabla.algebra.expressions import Column, Expr, quote
+from nabla.algebra.map_keys import group_key, shape_of
 from nabla.algebra.memo import Memo, count_uses
 from nabla.algebra.names import WEIGHT_FIELD
 from nabla.algebra.nodes import (
@@ -52,6 +53,11 @@ Stem = Callable[[Node], str]
 def to_sql(node: Node, relation: Relation, hint: Hint = lambda join: None, stem: Stem = lambda node: "") -> str:
     """The whole tree as one query; its columns are node.columns, and `_n` if the node is signed."""
     return SqlPrinter(relation, hint, stem).query(node)
+
+
+def _shown_keys(keys: Mapping[str, str]) -> list[str]:
+    """The columns that rows are grouped by, as a SELECT shows them: one of those that are grouped by something else."""
+    return [name if key == name else f"first({name}) AS {name}" for name, key in keys.items()]
 
 
 def _select(node: Node, columns: str, rest: str, weight: str = WEIGHT_FIELD) -> str:
@@ -215,22 +221,26 @@ class SqlPrinter:
         )
 
     def consolidate(self, node: Consolidate) -> str:
-        columns = self._list(node.columns)
+        keys = self.group_keys(node.columns)
+        columns = ", ".join(_shown_keys(keys))
         weight = f"{self.total(WEIGHT_FIELD)} AS {WEIGHT_FIELD}" if node.input.signed else f"COUNT(*) AS {WEIGHT_FIELD}"
         test = f"SUM({WEIGHT_FIELD}) <> 0" if node.input.signed else "COUNT(*) <> 0"
-        group = f"GROUP BY {columns} " if columns else ""
+        group = f"GROUP BY {', '.join(keys.values())} " if columns else ""
         return _select(node, columns, f"FROM {self.source(node.input, 's')} {group}HAVING {test}", weight)
+
+    def group_keys(self, columns: Iterable[Column]) -> dict[str, str]:
+        """The names of columns, each with the SQL that rows are grouped by for it."""
+        return {self.quote(c.name): group_key(self.quote(c.name), shape_of(c.type)) for c in columns}
 
     def distinct(self, node: Distinct) -> str:
         return f"SELECT DISTINCT {self._list(node.columns) or '1 AS _'} FROM {self.source(node.input, 's')}"
 
     def aggregate(self, node: Aggregate) -> str:
-        columns = [self.quote(k) for k in node.keys] + [
-            f"{self.call(c)} AS {self.quote(c.column.name)}" for c in node.calls
-        ]
+        keys = self.group_keys(node.input.column(k) for k in node.keys)
+        columns = [*_shown_keys(keys), *(f"{self.call(c)} AS {self.quote(c.column.name)}" for c in node.calls)]
         if not columns:  # SELECT DISTINCT of no columns: a row if there is any
             return f"SELECT 1 AS _ FROM {self.source(node.input, 's')} HAVING COUNT(*) > 0"
-        group = f"GROUP BY {', '.join(self.quote(k) for k in node.keys)}" if node.keys else ""
+        group = f"GROUP BY {', '.join(keys.values())}" if keys else ""
         return f"SELECT {', '.join(columns)} FROM {self.source(node.input, 's')} {group}".rstrip()
 
     def window(self, node: Window) -> str:

@@ -71,6 +71,9 @@ def status(found: Mapping[str, Status]) -> None:
         out().print(table(headers, rows, numbers=("version", "rows")))
     else:
         out().print("an empty lake")
+    for one in found.values():
+        if one.problem:
+            out().print(f"[red]{escape(one.name)}[/]  {escape(one.problem)}", soft_wrap=True)
 
 
 def _versions(sources: Mapping[str, int]) -> str:

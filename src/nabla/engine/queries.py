@@ -6,7 +6,7 @@ Both are a `ComputedRows`, so that what follows need not know which it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from nabla.algebra.expressions import Column, quote
+from nabla.algebra.map_keys import group_key, shape_of
 from nabla.algebra.names import place_of
 from nabla.algebra.nodes import At, Node, Scan
 from nabla.algebra.sql import to_sql
@@ -120,12 +121,8 @@ class Queries:
     def answer_signed(self, node: Node, schema: StructType) -> ComputedRows:
         """A signed result, consolidated: on the driver where it fits, where that is cheaper than a shuffle."""
         weighted = types.with_weight(schema)
-        if self.plan.large:
-            columns = ", ".join(_escape(c) for c in node.columns)
-            around = f"SELECT {columns}, SUM(_n) AS _n FROM ({{}}) GROUP BY {columns} HAVING SUM(_n) <> 0"
-            rows = self.by_spark(node, weighted, around)
-        else:
-            rows = self.answer(node, weighted)
+        large = self.plan.large
+        rows = self.by_spark(node, weighted, _consolidation(node.columns)) if large else self.answer(node, weighted)
         return rows if rows.table is None else ComputedRows(weighted, table=consolidate(rows.table))
 
     def answer(self, node: Node, schema: StructType) -> ComputedRows:
@@ -267,6 +264,18 @@ class Queries:
         return self.bound[size, table, at]
 
 
+def _consolidation(columns: Sequence[Column]) -> str:
+    """SQL around a signed query that adds up the weights of equal rows."""
+    keys = {quote(c.name): group_key(quote(c.name), shape_of(c.type)) for c in columns}
+    shown = (name if key == name else f"first({name}) AS {name}" for name, key in keys.items())
+    parts = (_escape_braces(", ".join(texts)) for texts in (shown, keys.values()))
+    return "SELECT {}, SUM(_n) AS _n FROM ({{}}) GROUP BY {} HAVING SUM(_n) <> 0".format(*parts)
+
+
 def _escape(column: Column) -> str:
     """A column's name in a text that is a template still."""
-    return quote(column.name).replace("{", "{{").replace("}", "}}")
+    return _escape_braces(quote(column.name))
+
+
+def _escape_braces(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")

@@ -15,14 +15,16 @@ from functools import partial
 import pyarrow.parquet as pq
 
 from nabla.errors import NablaError
-from nabla.storage import boundary, deltalog, locations
+from nabla.storage import bags, boundary, changes, deltalog, locations
 from nabla.storage.boundary import LOG
 from nabla.storage.catalog import Entry, LakeState, Part
+from nabla.storage.changes import ChangeFile
+from nabla.storage.files import DataFile
 from nabla.storage.lake_checks import not_a_lake
 from nabla.storage.lakelog import LakeLog
 from nabla.storage.machine import current, reading
 from nabla.storage.repair import ASIDE, Repairs, set_aside
-from nabla.storage.table import StoredTable
+from nabla.storage.table import Snapshot, StoredTable
 
 
 @dataclass(frozen=True)
@@ -166,16 +168,41 @@ class _Examination:
         self._tables += 1
         for file in snapshot.files:
             self._files += 1
-            if (what := self._damage_of_file(snapshot.path(file), file.bytes)) is not None:
+            if (what := self._damage_of_data(snapshot, file, table.closed)) is not None:
                 yield Damage(snapshot.path(file), f'"{entry.name}": {what}', _remedy_for(entry))
+        if table.closed:
+            yield from self._check_changes(entry, table, snapshot)
 
-    def _damage_of_file(self, path: str, size: int) -> str | None:
+    def _damage_of_data(self, snapshot: Snapshot, file: DataFile, own: bool) -> str | None:
+        """Damage of a data file. Whoever writes a registered table may have other columns in files than in the table."""
+        path, rows = snapshot.path(file), file.rows if file.keep is None else len(file.keep)
+        names = {stored for name, stored in snapshot.stored.items() if name not in file.partition}
+        return self._damage_of_rows(path, file.bytes, rows, names if own else None)
+
+    def _check_changes(self, entry: Entry, table: StoredTable, snapshot: Snapshot) -> Iterator[Damage]:
+        """The changes that commits recorded, as far as a vacuum has left them."""
+        names = {*snapshot.stored.values(), bags.N}
+        for commit in table.commits(deltalog.oldest_version(table.folder) - 1, snapshot.version):
+            recorded = commit.metadata.get(changes.KEY, ()) if commit is not None else ()
+            for file in map(ChangeFile.from_json, recorded):
+                path = os.path.join(table.folder, file.path)
+                what = self._damage_of_rows(path, None, file.rows, names) if locations.exists(path) else None
+                if what is not None:
+                    remedy = "The record is set aside: views that need it are recomputed."
+                    yield self._mended(Damage(path, f'"{entry.name}": {what}', remedy), partial(set_aside, path))
+
+    def _damage_of_rows(self, path: str, size: int | None, rows: int, names: set[str] | None) -> str | None:
+        """Damage of a file that should have so many bytes, if that is known, and rows, and columns of these names."""
         try:
-            if locations.size(path) != size:
+            if size is not None and locations.size(path) != size:
                 return f"the file has {locations.size(path)} bytes instead of {size}"
-            if self._quick:
-                locations.parquet_footer(path)
-            else:
+            with locations.parquet_file(path) as parquet:
+                found, held = set(parquet.schema_arrow.names), parquet.metadata.num_rows
+            if held != rows:
+                return f"the file has {held} rows instead of {rows}"
+            if names is not None and found != names:
+                return f"the file has other columns: {', '.join(sorted(map(repr, found ^ names)))}"
+            if not self._quick:
                 _read_pages(path)
         except NablaError as error:
             return error.message

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from nabla.errors import NablaError
+from nabla.errors import MachineFault, NablaError
 from nabla.storage.machine import current, reading, writing
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
@@ -104,6 +104,23 @@ def size(place: Location) -> int:
         return int(_info(place).size or 0)
     with reading(place):
         return current().stat(os.fspath(place)).st_size
+
+
+def refuse_empty_files(places: Iterable[Location]) -> None:
+    """NABLA_READ_FAILED for a file of this machine without content, as a power cut leaves it: Spark would take it for a file
+    without rows. A file that is missing is left to Spark to report."""
+    for place in places:
+        if is_url(place):
+            continue
+        with contextlib.suppress(FileNotFoundError), reading(place):
+            status = current().stat(os.fspath(place))
+            if status.st_size == 0 and stat.S_ISREG(status.st_mode):
+                raise MachineFault(
+                    "NABLA_READ_FAILED",
+                    "the file is damaged: it is empty",
+                    place=os.fspath(place),
+                    remedy="`nabla fsck` finds all damaged files. Restore this one from a copy.",
+                )
 
 
 def modified(place: Location) -> float:

@@ -177,7 +177,8 @@ def writing(place: str | os.PathLike[str]) -> Iterator[None]:
 
 @contextmanager
 def reading(place: str | os.PathLike[str]) -> Iterator[None]:
-    """Errors of the operating system, and files that are no Parquet (any more), become NABLA_READ_FAILED."""
+    """Errors of the operating system, and files that are no Parquet (any more), become NABLA_READ_FAILED. Names in a damaged
+    file may be no text, which is a UnicodeDecodeError."""
     try:
         yield
     except (NotADirectoryError, MachineFault):
@@ -191,7 +192,7 @@ def reading(place: str | os.PathLike[str]) -> Iterator[None]:
         ) from error
     except OSError as error:
         raise _fault("NABLA_READ_FAILED", "cannot read", place, error) from error
-    except pa.ArrowException as error:
+    except (pa.ArrowException, UnicodeDecodeError) as error:
         raise MachineFault(
             "NABLA_READ_FAILED",
             f"the file is damaged: {_first_line(error)}",

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from nabla.algebra.expressions import quote
+from nabla.algebra.map_keys import Array, Leaf, Map, Shape, Struct, group_key
 from nabla.storage.bags import N
 
 
@@ -18,7 +20,23 @@ def weigh(frame: DataFrame, weight: int) -> DataFrame:
 
 def consolidate(signed: DataFrame, names: Sequence[str]) -> DataFrame:
     """The different rows of some columns, with the sums of their weights, where these are not 0."""
-    return signed.groupBy(*map(quote, names)).agg({N: "sum"}).toDF(*names, N).where(f"{N} <> 0")
+    keys = {quote(name): group_key(quote(name), _shape(signed.schema[name].dataType)) for name in names}
+    plain = [name for name, key in keys.items() if key == name]
+    grouped = signed.groupBy(*plain, *(F.expr(key).alias(f"_key {name}") for name, key in keys.items() if key != name))
+    rows = grouped.agg(F.sum(N).alias(N), *(F.first(name).alias(f"_row {name}") for name in keys if name not in plain))
+    ordered = [F.col(name) if name in plain else F.col(quote(f"_row {name}")) for name in keys]
+    return rows.select(*ordered, F.col(N)).toDF(*names, N).where(f"{N} <> 0")
+
+
+def _shape(type_: DataType) -> Shape:
+    match type_:
+        case MapType():
+            return Map(_shape(type_.valueType))
+        case ArrayType():
+            return Array(_shape(type_.elementType))
+        case StructType():
+            return Struct(tuple((field.name, _shape(field.dataType)) for field in type_.fields))
+    return Leaf()
 
 
 def repeat(signed: DataFrame, *columns: str) -> DataFrame:

@@ -44,6 +44,8 @@ _FINDERS: WeakKeyDictionary[SparkSession, Any] = WeakKeyDictionary()
 
 def find_code(session: SparkSession, text: str) -> str | None:
     """What a text does that is more than a query over temporary views of the session, or None if it is no more."""
+    if "${" in text and session.conf.get("spark.sql.variable.substitute") == "true":
+        return "a variable of the session or of the environment"
     if session not in _FINDERS:
         _FINDERS[session] = _new_finder(session)
     try:

@@ -22,7 +22,7 @@ from nabla.errors import NablaError
 from nabla.frontends.spark_sql import tree
 from nabla.frontends.spark_sql.expressions import Unsupported
 from nabla.frontends.spark_sql.failures import quiet, translated, unknown_table
-from nabla.frontends.spark_sql.jvm import Query, ReadRelation
+from nabla.frontends.spark_sql.jvm import Query, ReadRelation, substitute_variables
 from nabla.frontends.spark_sql.operators import OPERATORS
 from nabla.frontends.spark_sql.python_udfs import PythonFunction
 from nabla.frontends.spark_sql.scope import ColumnNames
@@ -59,7 +59,7 @@ def define(
 ) -> Definition:
     """Read a query over the lake's tables, which are temporary views of the session under their own names."""
     _refuse_connect(session, query)
-    sql = query.strip().rstrip(";").rstrip() if isinstance(query, str) else None
+    sql = substitute_variables(session, query.strip().rstrip(";").rstrip()) if isinstance(query, str) else None
     resolved = Query(session, _analyze(session, query if sql is None else sql, tables), tables)
     if resolved.plan.isStreaming():
         raise NablaError(

@@ -89,6 +89,24 @@ def compile_java(jvm: Any, names: tuple[str, ...]) -> Any:
     return compiled[names]
 
 
+def substitute_variables(session: SparkSession, text: str) -> str:
+    """The text with the values of its variables (`${name}`, `${env:NAME}`) for their names, as the session's parser takes it:
+    a view keeps the values of whoever makes it."""
+    if "${" not in text:
+        return text
+    jvm: Any = session._jvm
+    sessions = jvm.org.apache.spark.sql.classic.SparkSession
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(session._jsparkSession)
+    try:
+        return str(jvm.org.apache.spark.sql.internal.VariableSubstitution().substitute(text))
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
+
+
 def java_list(jvm: Any, items: Iterable[Any]) -> Any:
     result = jvm.java.util.ArrayList()
     for item in items:

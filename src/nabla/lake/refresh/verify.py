@@ -14,6 +14,7 @@ from pyspark.sql.types import StringType
 
 from nabla.algebra.calls import Call, Named
 from nabla.algebra.clock import Moments, stored_instant
+from nabla.algebra.map_keys import shape_of
 from nabla.algebra.nodes import WEIGHT, Aggregate, At, Node, Project, Scan, TopK
 from nabla.algebra.sql import to_sql
 from nabla.algebra.traverse import map_nodes
@@ -138,9 +139,12 @@ def _recompute(context: LakeContext, workspace: Workspace, view: View, entry: En
 def _leaves_a_choice(node: Node) -> bool:
     """Whether an operator has several right results: any of the rows that tie for the last places of a LIMIT, any row's value
     for `first` (which is a least or greatest row in the algebra), even after an ORDER BY, which Spark may lose on the way.
-    An average of BIGINT depends on the order of the rows where their sum has no exact double."""
-    chosen = isinstance(node, Aggregate) and any(c.function in CHOOSING or _averages(c) for c in node.calls)
-    return chosen or isinstance(node, TopK)
+    An average of BIGINT depends on the order of the rows where their sum has no exact double. Of maps that have NULLs among
+    their values, Spark gives others if it groups by them (see `map_keys`)."""
+    if isinstance(node, Aggregate):
+        chosen = any(c.function in CHOOSING or _averages(c) for c in node.calls)
+        return chosen or any(shape_of(node.input.column(key).type).has_map for key in node.keys)
+    return isinstance(node, TopK)
 
 
 def _averages(call: Call) -> bool:

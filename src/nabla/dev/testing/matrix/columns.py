@@ -83,7 +83,7 @@ KINDS: tuple[Kind, ...] = (
     Kind("widest", "decimal(38,0)", _decimals(_NINES, f"-{_NINES}", "0", "1"), functions=False),
     Kind("fine", "decimal(38,18)", _decimals("0", "1e-18", "-3.5", "9" * 20 + "." + "9" * 18)),
     Kind("finest", "decimal(38,38)", _decimals("0", f"0.{_NINES}", f"-0.{_NINES}", "1e-38"), functions=False),
-    Kind("text", "string", ("", "a", "B", "ab", " a ", "ß", "Ω🙂", "12", "\0", "%_\\")),
+    Kind("text", "string", ("", "a", "B", "ab", " a ", "ß", "Ω🙂", "12", "\0", "%_\\", "${x}'`")),
     Kind("bytes", "binary", (b"", b"\0", b"a", b"\xff\xfe", b"\x80")),
     Kind("day", "date", (date(1, 1, 1), date(9999, 12, 31), date(1970, 1, 1), date(2024, 2, 29), date(1582, 10, 15))),
     Kind("moment", "timestamp", tuple(m.replace(tzinfo=UTC) for m in _MOMENTS)),
