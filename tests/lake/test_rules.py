@@ -184,7 +184,7 @@ def test_rules_that_cannot_be_built_leave_the_old_ones(paths: Lake) -> None:
 
 def test_what_python_might_compute_differently_recurs_on_spark(lake: Lake) -> None:
     data = [(1.5, 2.25), (2.25, 3.0), (3.0, 4.0), (2.25, 4.0)]
-    lake.create_table("edge", schema="a DOUBLE, b DOUBLE", data=data)
+    lake.create_table("edge", schema="a FLOAT, b FLOAT", data=data)
     lake.create_rules("paths", PATHS)
     with lake.transaction() as tx:
         tx.delete("edge", rows=data[1:2])
