@@ -11,7 +11,7 @@ from nabla.algebra.nodes import At, Scan
 from nabla.algebra.sql import to_sql
 from nabla.dev.testing.random_data import DEFAULT, Schema, next_database, random_database, random_schema
 from nabla.dev.testing.random_plans import ALL, CORE, random_plan
-from nabla.engine.driver import key_lookup
+from nabla.engine.driver import driver_query, key_lookup
 from nabla.errors import NablaError
 from nabla.lake.facade import Lake
 from nabla.planner import choose
@@ -31,21 +31,36 @@ def _sql(lake: Lake, rng: Random, schema: Schema, features: frozenset[str]) -> s
 
 
 @pytest.mark.parametrize(
-    ("seed", "features", "smallest", "large"),
+    ("seed", "features", "smallest", "large", "scanned"),
     [
-        (1, CORE, key_lookup.SMALLEST, choose.LARGE_CHANGE),
-        (2, CORE, 0, choose.LARGE_CHANGE),
-        (3, ALL, key_lookup.SMALLEST, choose.LARGE_CHANGE),
-        (4, ALL, 0, choose.LARGE_CHANGE),
-        (5, ALL, key_lookup.SMALLEST, -1),
+        (1, CORE, key_lookup.SMALLEST, choose.LARGE_CHANGE, -1),
+        (2, CORE, 0, choose.LARGE_CHANGE, -1),
+        (3, ALL, key_lookup.SMALLEST, choose.LARGE_CHANGE, -1),
+        (4, ALL, 0, choose.LARGE_CHANGE, -1),
+        (5, ALL, key_lookup.SMALLEST, -1, -1),
+        (6, ALL, key_lookup.SMALLEST, -1, driver_query.MOST_SCANNED),
     ],
-    ids=["core", "core, looked up on the driver", "all", "all, looked up on the driver", "all, as if they were large"],
+    ids=[
+        "core",
+        "core, looked up on the driver",
+        "all",
+        "all, looked up on the driver",
+        "all, as if they were large",
+        "all, read from files by the driver",
+    ],
 )
 def test_random_views_stay_exact_and_minimal(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch, seed: int, features: frozenset[str], smallest: int, large: int
+    lake: Lake,
+    monkeypatch: pytest.MonkeyPatch,
+    seed: int,
+    features: frozenset[str],
+    smallest: int,
+    large: int,
+    scanned: int,
 ) -> None:
     monkeypatch.setattr(key_lookup, "SMALLEST", smallest)
     monkeypatch.setattr(choose, "LARGE_CHANGE", large)
+    monkeypatch.setattr(driver_query, "MOST_SCANNED", scanned)
     rng = Random(seed)
     schema = random_schema(rng, DEFAULT)
     database = random_database(rng, schema, DEFAULT)

@@ -24,6 +24,7 @@ from nabla.algebra.nodes import At, Node, Scan
 from nabla.algebra.sql import to_sql
 from nabla.engine import types
 from nabla.engine.driver.driver_query import answer
+from nabla.engine.driver.file_scan import FileScan
 from nabla.engine.driver.key_lookup import SMALLEST, Lookup, StoredScan
 from nabla.engine.relations import Relations
 from nabla.engine.rows import ComputedRows, fit, hidden_schema, write_rows
@@ -75,15 +76,25 @@ class Queries:
     """The queries of one plan. They read stored relations, and what was computed on the way and is held for them: `bound`
     says under which name a session knows a relation, `made` how to make those that are not stored."""
 
-    def __init__(self, sessions: Sessions, relations: Relations, plan: Plan, *, builds: bool = False) -> None:
-        """`builds` says that the queries make a new view, and do not refresh one."""
+    def __init__(
+        self,
+        sessions: Sessions,
+        relations: Relations,
+        plan: Plan,
+        *,
+        builds: bool = False,
+        only_spark: bool = False,
+    ) -> None:
+        """`builds` says that the queries make a new view, and do not refresh one. With `only_spark`, the driver reads no
+        tables."""
         self.sessions = sessions
         self.relations = relations
         self.plan = plan
         small_tables = all(source.after.rows < SMALLEST for source in relations.sources.values()) if builds else False
-        self._may_read = small_tables or (plan.mode == "incremental" and not plan.large)
-        """Whether the driver reads tables itself: for a small change, and to build a view over small tables. A refresh that
-        recomputes a view is left to Spark: the planner compares its time with that of maintaining."""
+        self._may_look_up = small_tables or (plan.mode == "incremental" and not plan.large)
+        """Whether the driver looks rows up in tables: for a small change, and to build a view over small tables."""
+        self._may_scan = not only_spark
+        """Whether DuckDB may read the files of tables."""
         self.held: dict[tuple[str, At], Holdable] = {}
         self.made: dict[tuple[str, At], Make] = {}
         self.bound: dict[tuple[Size, str, At], str] = {}
@@ -121,8 +132,13 @@ class Queries:
     def answer_signed(self, node: Node, schema: StructType) -> ComputedRows:
         """A signed result, consolidated: on the driver where it fits, where that is cheaper than a shuffle."""
         weighted = types.with_weight(schema)
-        large = self.plan.large
-        rows = self.by_spark(node, weighted, _consolidation(node.columns)) if large else self.answer(node, weighted)
+        found, node = self._by_driver(node, types.arrow_schema(weighted))
+        if found is not None:
+            rows = ComputedRows(weighted, table=found)
+        elif self.plan.large:
+            rows = self.by_spark(node, weighted, _consolidation(node.columns))
+        else:
+            rows = self.by_spark(node, weighted, _selection(node))
         return rows if rows.table is None else ComputedRows(weighted, table=consolidate(rows.table))
 
     def answer(self, node: Node, schema: StructType) -> ComputedRows:
@@ -130,8 +146,7 @@ class Queries:
         found, node = self._by_driver(node, types.arrow_schema(schema))
         if found is not None:
             return ComputedRows(schema, table=found)
-        columns = ", ".join([_escape(c) for c in node.columns] + ["_n"] * node.signed)
-        return self.by_spark(node, schema, f"SELECT {columns} FROM ({{}})")
+        return self.by_spark(node, schema, _selection(node))
 
     def answer_once(self, node: Node, schema: StructType) -> ComputedRows:
         """The rows of a query without signs, each with the weight one."""
@@ -145,9 +160,12 @@ class Queries:
     def _by_driver(self, node: Node, target: pa.Schema) -> tuple[pa.Table | None, Node]:
         """The rows of a query if the driver computes them, and the query over those rows of tables that it has looked up."""
         found = answer(node, self._held_with_weights, target) if self._all_at_hand(node) else None
-        if found is None and self._may_read:
+        if found is None and self._may_look_up:
             node = self._look_up(node)
-            found = target.empty_table() if is_nothing(node) else answer(node, self._held_with_weights, target)
+            if is_nothing(node):
+                return target.empty_table(), node
+        if found is None and self._may_scan:
+            found = answer(node, self._held_or_in_files, target)
         return found, node
 
     def by_spark(self, node: Node, schema: StructType, around: str) -> ComputedRows:
@@ -172,7 +190,7 @@ class Queries:
     def _all_at_hand(self, node: Node) -> bool:
         """Whether the driver has all that a query reads: what was computed, and of a small refresh the changes."""
         scans = node.scans
-        changes = self.relations.sources if self._may_read else {}
+        changes = self.relations.sources if self._may_look_up else {}
         return bool(scans) and all(
             self._held_rows(scan) is not None if scan.table in changes else self._arrow(scan.table, scan.at) is not None
             for scan in scans
@@ -243,9 +261,19 @@ class Queries:
         assert held is not None
         return rows.append_column(N, held[N])
 
+    def _held_or_in_files(self, scan: Scan) -> pa.Table | FileScan | None:
+        """The rows that a scan reads, or their files where DuckDB can read them."""
+        rows = self._held_with_weights(scan)
+        if rows is not None or self.held.get((scan.table, scan.at)) is not None:
+            return rows
+        if scan.at is At.DELTA:
+            return self.relations.recorded(scan)
+        stored = self._stored(scan)
+        return None if stored is None else self.relations.files(scan, stored)
+
     def _copies(self, scan: Scan) -> pa.Table | None:
         """As many rows as a small table has, with a column that says nothing, for a query that needs no column of it."""
-        stored = self.relations.stored(scan) if self._may_read and scan.table in self.relations.sources else None
+        stored = self.relations.stored(scan) if self._may_look_up and scan.table in self.relations.sources else None
         if stored is None or stored.snapshot.rows >= SMALLEST:
             return None
         rows = reading.read(stored.snapshot, stored.snapshot.schema.names[:1])
@@ -270,6 +298,12 @@ def _consolidation(columns: Sequence[Column]) -> str:
     shown = (name if key == name else f"first({name}) AS {name}" for name, key in keys.items())
     parts = (_escape_braces(", ".join(texts)) for texts in (shown, keys.values()))
     return "SELECT {}, SUM(_n) AS _n FROM ({{}}) GROUP BY {} HAVING SUM(_n) <> 0".format(*parts)
+
+
+def _selection(node: Node) -> str:
+    """SQL around a query that puts its columns in order."""
+    columns = ", ".join([_escape(c) for c in node.columns] + ["_n"] * node.signed)
+    return f"SELECT {columns} FROM ({{}})"
 
 
 def _escape(column: Column) -> str:

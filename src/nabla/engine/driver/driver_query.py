@@ -15,6 +15,7 @@ import threading
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import duckdb
 import pyarrow as pa
@@ -27,9 +28,14 @@ from nabla.algebra.nodes import Join, Node, Scan
 from nabla.engine.driver.duckdb_expressions import MACROS
 from nabla.engine.driver.duckdb_sql import to_duckdb
 from nabla.engine.driver.duckdb_types import NotExact
+from nabla.engine.driver.file_scan import FileScan
 
 MOST_BYTES = 256 << 20
-"""Bytes that a query may read: beyond that Spark's fixed costs are worth it."""
+"""Bytes of rows at hand that a query may read: beyond that Spark's fixed costs are worth it."""
+MOST_SCANNED = 2 << 30
+"""Bytes of files, likewise."""
+MOST_RETURNED = 128 << 20
+"""Bytes of a result that the driver takes."""
 MOST_PAIRS = 20_000_000
 """Pairs of rows that a join without an equality may compare."""
 
@@ -43,14 +49,17 @@ SETTINGS: dict[str, str | bool | int | float | list[str]] = {
 LOCKS = ("SET enable_external_access = false", "SET lock_configuration = true")
 """A lake may be somebody else's: whatever its definitions say, a query reads and writes no files, and changes no setting."""
 
+NONE: Mapping[str, FileScan] = MappingProxyType({})
+ROWS_AT_ONCE = 100_000
 REFUSED = "DuckDB refuses a query that was written for it"
 
 _THREAD = threading.local()
 _STARTING = threading.Lock()
-_DATABASE: list[duckdb.DuckDBPyConnection] = []
+_DATABASES: dict[frozenset[str], duckdb.DuckDBPyConnection] = {}
 
-Held = Callable[[Scan], pa.Table | None]
-"""The rows of a relation in the order of its scan's columns, and their weights if it is a change."""
+Held = Callable[[Scan], pa.Table | FileScan | None]
+"""The rows of a relation in the order of its scan's columns, and their weights if it is a change; or the files that have
+them."""
 
 
 @dataclass(frozen=True)
@@ -67,18 +76,25 @@ def answer(node: Node, held: Held, schema: pa.Schema) -> pa.Table | None:
     query = once(node, _compile)
     if query is None:
         return None
-    relations = {}
+    relations: dict[str, pa.Table] = {}
+    files: dict[str, FileScan] = {}
     for name, scan in query.scans.items():
         rows = held(scan)
-        if rows is None or not rows.num_columns:  # DuckDB finds no rows in a table without columns
+        if isinstance(rows, FileScan):
+            files[name] = rows
+        elif rows is None or not rows.num_columns:  # DuckDB finds no rows in a table without columns
             return None
-        relations[name] = rows.rename_columns([*scan.fields, WEIGHT_FIELD][: rows.num_columns])
+        else:
+            relations[name] = rows.rename_columns([*scan.fields, WEIGHT_FIELD][: rows.num_columns])
     if sum(rows.nbytes for rows in relations.values()) > MOST_BYTES:
         return None
-    if query.products and _most_pairs(query, relations) > MOST_PAIRS:
+    if files and sum(scanned.bytes for scanned in files.values()) > MOST_SCANNED:
         return None
-    rows = run(query.text, relations)
-    return None if rows is None else rows.rename_columns(schema.names).cast(schema)
+    sizes = {name: rows.num_rows for name, rows in relations.items()} | {name: f.rows for name, f in files.items()}
+    if query.products and _most_pairs(query, sizes) > MOST_PAIRS:
+        return None
+    found = run(query.text, relations, files)
+    return None if found is None else found.rename_columns(schema.names).cast(schema)
 
 
 def _compile(node: Node) -> _DuckdbQuery | None:
@@ -92,9 +108,9 @@ def _compile(node: Node) -> _DuckdbQuery | None:
     return _DuckdbQuery(text, {name: scan for scan, name in names.items()}, products)
 
 
-def _most_pairs(query: _DuckdbQuery, relations: Mapping[str, pa.Table]) -> int:
+def _most_pairs(query: _DuckdbQuery, rows_of: Mapping[str, int]) -> int:
     """Pairs of rows that joins without an equality compare; one by an equality is taken to be as large as its larger side."""
-    sizes: dict[Scan, int] = {scan: relations[name].num_rows for name, scan in query.scans.items()}
+    sizes: dict[Scan, int] = {scan: rows_of[name] for name, scan in query.scans.items()}
     known: Memo[Node, int] = Memo()
 
     def rows(node: Node) -> int:
@@ -108,15 +124,22 @@ def _most_pairs(query: _DuckdbQuery, relations: Mapping[str, pa.Table]) -> int:
     return max(known.once(product, rows) for product in query.products)
 
 
-def run(text: str, relations: Mapping[str, pa.Table]) -> pa.Table | None:
-    """The rows of a query over named tables, or None where DuckDB cannot compute them: a value overflows, a divisor is zero,
-    the memory does not suffice. Spark then computes the query, or reports its error."""
-    connection = _connection()
+def run(text: str, relations: Mapping[str, pa.Table], files: Mapping[str, FileScan] = NONE) -> pa.Table | None:
+    """The rows of a query over named tables and files, or None where DuckDB cannot compute them: a value overflows, a divisor
+    is zero, the memory does not suffice, a file is damaged. Spark then computes the query, or reports its error."""
+    relations = dict(relations)
+    for scanned in files.values():
+        relations |= scanned.tables
+    if files:
+        named = (f"{name} AS NOT MATERIALIZED ({scanned.text})" for name, scanned in files.items())
+        text = f"WITH {', '.join(named)} {text}"
+    connection = _connection(frozenset().union(*(scanned.folders for scanned in files.values())))
     for name, table in relations.items():
         connection.register(name, table)
     try:
-        return connection.sql(text).to_arrow_table()
+        return _fetch(connection.sql(text))
     except (
+        duckdb.IOException,
         duckdb.OutOfRangeException,
         duckdb.ConversionException,
         duckdb.InvalidInputException,
@@ -134,23 +157,35 @@ def run(text: str, relations: Mapping[str, pa.Table]) -> pa.Table | None:
             connection.unregister(name)
 
 
+def _fetch(answered: duckdb.DuckDBPyRelation) -> pa.Table | None:
+    """The rows of an answer, or None if they are more than the driver takes."""
+    reader = answered.to_arrow_reader(ROWS_AT_ONCE)
+    batches, size = [], 0
+    for batch in reader:
+        size += batch.nbytes
+        if size > MOST_RETURNED:
+            return None
+        batches.append(batch)
+    return pa.Table.from_batches(batches, reader.schema)
+
+
 @atexit.register
 def _close() -> None:
     """End DuckDB with the process: it would complain on the terminal of connections that are still open then."""
     _THREAD.__dict__.clear()
-    _DATABASE.clear()
+    _DATABASES.clear()
 
 
-def _connection() -> duckdb.DuckDBPyConnection:
-    """The connection of this thread to the database of this process, which holds nothing but macros."""
-    connection: duckdb.DuckDBPyConnection | None = getattr(_THREAD, "connection", None)
-    if connection is None:
+def _connection(folders: frozenset[str]) -> duckdb.DuckDBPyConnection:
+    """The connection of this thread to a database of this process that holds nothing but macros and may read the folders."""
+    connections: dict[frozenset[str], duckdb.DuckDBPyConnection] = _THREAD.__dict__.setdefault("connections", {})
+    if folders not in connections:
         with _STARTING:
-            if not _DATABASE:
+            if folders not in _DATABASES:
                 database = duckdb.connect(":memory:", config=SETTINGS)
+                database.execute("SET allowed_directories = $1", [sorted(folders)])
                 for statement in (*MACROS, *LOCKS):
                     database.execute(statement)
-                _DATABASE.append(database)
-        connection = _DATABASE[0].cursor()
-        _THREAD.connection = connection
-    return connection
+                _DATABASES[folders] = database
+        connections[folders] = _DATABASES[folders].cursor()
+    return connections[folders]

@@ -177,7 +177,7 @@ def recompute_recursive(
     plan = Plan(view.name, "full", "verified", ())
     separate = partial(context.spark.separate, settings=view.settings)
     sessions = Sessions(lambda size: workspace, lambda size: workspace, separate)
-    queries = Queries(sessions, Relations(sources, {}, Moments(now, now)), plan)
+    queries = Queries(sessions, Relations(sources, {}, Moments(now, now)), plan, only_spark=True)
     views = {p: load_view(p, state.entries[p].definition) for p in view.group}
     return run(task_of(views), queries, only_spark=True)[view.name].whole.rows.frame(workspace)
 
