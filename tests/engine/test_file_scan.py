@@ -18,10 +18,11 @@ from nabla.storage.bags import counted
 from nabla.storage.files import Snapshot
 from nabla.storage.table import StoredTable
 
-SCHEMA = '{"type":"struct","fields":[%s]}' % ",".join(
+FIELDS = ",".join(
     f'{{"name":"{name}","type":"{kind}","nullable":true,"metadata":{{}}}}'
     for name, kind in (("id", "long"), ('it\'s \\"named\\"', "string"), ("price", "decimal(12,2)"))
 )
+SCHEMA = f'{{"type":"struct","fields":[{FIELDS}]}}'
 
 
 def _rows(first: int, number: int) -> pa.Table:
