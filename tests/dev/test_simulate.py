@@ -7,13 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+import pyarrow as pa
 import pytest
 
 from nabla.dev.simulate.command import make_small, run, run_block
 from nabla.dev.simulate.disk import Outside, SimulatedMachine
+from nabla.dev.simulate.memory import remembering
 from nabla.dev.simulate.run import Stage
 from nabla.dev.simulate.schedule import Actor, Fault, Schedule, Switch, random_schedule, script_of
 from nabla.dev.testing.fuzz.budget import Budget
+from nabla.errors import NablaError
+from nabla.storage import locations
 
 EVERYBODY = (Actor("writer", 2), Actor("refresher"), Actor("vacuum"), Actor("reader"))
 
@@ -104,6 +108,20 @@ def test_nothing_outside_of_the_lake_can_be_touched(disk: SimulatedMachine, tmp_
     (tmp_path / "lake" / "link").symlink_to(tmp_path)
     with pytest.raises(Outside):
         disk.remove(str(tmp_path / "lake" / "link" / "graves"))
+
+
+def test_a_file_that_was_read_before_is_seen_as_it_is_now(tmp_path: Path) -> None:
+    path = tmp_path / "rows.parquet"
+    with remembering():
+        for number in (1, 2, 1):
+            locations.write_parquet(pa.table({"id": [number]}), path)
+            assert locations.read_parquet(path).to_pydict() == {"id": [number]}
+        os.truncate(path, path.stat().st_size // 2)
+        with pytest.raises(NablaError, match="NABLA_READ_FAILED"):
+            locations.read_parquet(path)
+        path.unlink()
+        with pytest.raises(FileNotFoundError):
+            locations.read_parquet(path)
 
 
 def test_a_process_that_dies_has_committed_or_not() -> None:

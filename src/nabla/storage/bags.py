@@ -16,7 +16,7 @@ import pyarrow.types as types
 N = "_n"
 _ROW = "_row"
 # Scalars are spelled with their types: where Arrow has to infer one, it takes longer than the comparison.
-_ZERO = pa.scalar(0, pa.int64())
+_ZERO, _ONE = pa.scalar(0, pa.int64()), pa.scalar(1, pa.int64())
 _FIRST = pa.scalar(0, pa.int32())
 _ENOUGH = 4096  # candidates that are cheaper to match exactly than to filter further
 
@@ -25,7 +25,7 @@ def counted(table: pa.Table) -> pa.Table:
     """The table with the column `_n`, 1 a row where it had none."""
     if N in table.column_names:
         return table
-    return table.append_column(pa.field(N, pa.int64()), pa.repeat(pa.scalar(1, pa.int64()), table.num_rows))
+    return table.append_column(pa.field(N, pa.int64()), pa.repeat(_ONE, table.num_rows))
 
 
 def negated(table: pa.Table) -> pa.Table:
@@ -43,7 +43,7 @@ def split(signed: pa.Table) -> tuple[pa.Table, pa.Table]:
 def repeat(counted: pa.Table) -> pa.Table:
     """Each row as often as its (positive) count says, without the count."""
     numbers, rows = counted[N], counted.drop_columns([N])
-    if pc.all(pc.equal(numbers, 1)).as_py() in (True, None):
+    if pc.all(pc.equal(numbers, _ONE)).as_py() in (True, None):
         return rows
     return rows.take(pa.array([i for i, n in enumerate(numbers.to_pylist()) for _ in range(n)], pa.int64()))
 
@@ -56,6 +56,8 @@ def total(counted: pa.Table) -> int:
 def consolidate(table: pa.Table) -> pa.Table:
     """Equal rows of a counted table as one with the sum of their counts, unless it is zero."""
     keys = table.drop_columns([N])
+    if table.num_rows <= 1:
+        return table.select([*keys.column_names, N]).filter(pc.not_equal(table[N], _ZERO))
     groups = _group(keys, table[N])
     groups = groups.filter(pc.not_equal(groups[N], _ZERO))
     rows = table.select([*keys.column_names, N]).take(pc.list_element(groups[_ROW], _FIRST))
@@ -79,7 +81,8 @@ def subtract(table: pa.Table, wanted: pa.Table) -> tuple[pa.Array, pa.Array]:
     groups = _group(
         pa.concat_tables([_taken(table, near), wanted.select(names).cast(table.schema)]),
         pa.chunked_array([pa.nulls(len(near), pa.int64()), *wanted[N].chunks], pa.int64()),
-    ).filter(pc.field(N).is_valid())
+    )
+    groups = groups.filter(groups[N].is_valid())
     # A group lists its candidates, in order, and after them at most one wanted row.
     members = groups[_ROW].combine_chunks()
     row, group = members.flatten(), pc.list_parent_indices(members)

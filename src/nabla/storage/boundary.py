@@ -56,10 +56,23 @@ def check_lake(lake: Location) -> None:
 
 def check_table(folder: Location, lake: Location) -> None:
     """Refuse a table of the lake whose folder, or one in it that Nabla writes to, leads elsewhere."""
-    if not locations.is_really_in(folder, lake):
+    plainly = _is_plainly_in(os.fspath(folder), os.fspath(lake))
+    if not plainly and not locations.is_really_in(folder, lake):
         raise _linked(folder, lake)
     for inner in _FOLDERS_OF_A_TABLE:
         _check_link(os.path.join(folder, inner), lake)
+
+
+def _is_plainly_in(path: str, folder: str) -> bool:
+    """Whether a path leads from a folder into it without any link: wherever the folder really is, the path is in it."""
+    inner = path[len(folder) + 1 :]
+    if locations.is_url(path) or path != f"{folder}/{inner}" or not locations.stays_below(inner):
+        return False
+    for name in inner.split("/"):
+        folder = f"{folder}/{name}"
+        if os.path.islink(folder):
+            return False
+    return True
 
 
 def _check_link(place: Location, lake: Location) -> None:

@@ -24,6 +24,7 @@ from nabla.storage import bags, boundary, files, locations, reading
 from nabla.storage.boundary import CHANGES
 from nabla.storage.deltalog import CaptureFile, gone
 from nabla.storage.files import DataFile
+from nabla.storage.parquet import read_columns
 from nabla.storage.table import Snapshot, StoredTable
 
 FOLDER = CHANGES
@@ -163,7 +164,7 @@ def read_recorded(snapshot: Snapshot, file: ChangeFile, columns: list[str] | Non
     if columns is not None:
         schema = pa.schema([schema.field(name) for name in columns])
     with locations.parquet_file(os.path.join(snapshot.folder, file.path)) as parquet:
-        rows = parquet.read(columns=schema.names)
+        rows = read_columns(parquet, schema.names)
     return reading.conform(rows, schema)
 
 

@@ -77,27 +77,34 @@ def read_commit(folder: Location, version: int) -> Commit | None:
     """The commit of a version; None if the log was cleaned up."""
     path = commit_path(folder, version)
     try:
-        with reading(path), locations.open_text(path) as lines:
-            actions = [json.loads(line) for line in lines if line.strip()]
-        written = locations.modified(path)
+        actions = parsed(locations.read_text(path))
+        info = _information(actions)
+        timestamp = info.get("inCommitTimestamp") or info.get("timestamp") or locations.modified(path) * 1000
     except FileNotFoundError:
         return None
     except ValueError as error:
         raise _unreadable(folder, version, error) from error
     if not actions:
         raise _empty(folder, version)
-    infos = [action["commitInfo"] for action in actions if "commitInfo" in action]
-    info = infos[0] if infos else {}
     moved = [body for action in actions for kind, body in action.items() if kind in ("add", "remove")]
     return Commit(
         version=version,
-        timestamp=int(info.get("inCommitTimestamp") or info.get("timestamp") or written * 1000),
+        timestamp=int(timestamp),
         operation=str(info.get("operation", "")),
         metadata=info.get(SECTION) or {},
         adds=tuple(decoded(action["add"]["path"]) for action in actions if "add" in action),
         data_change=any(body.get("dataChange", True) for body in moved),
         captured=tuple(_captured(action["cdc"]) for action in actions if "cdc" in action),
     )
+
+
+def metadata_of(actions: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Nabla's section of the metadata of a commit with these actions; empty where there is none."""
+    return _information(actions).get(SECTION) or {}
+
+
+def _information(actions: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
+    return next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
 
 
 def _captured(action: Mapping[str, Any]) -> CaptureFile:
@@ -130,8 +137,7 @@ def read_actions(folder: Location, version: int) -> list[dict[str, Any]] | None:
     """
     path = commit_path(folder, version)
     try:
-        with reading(path), locations.open_text(path) as lines:
-            actions = [json.loads(line) for line in lines if not line.isspace()]
+        actions = parsed(locations.read_text(path))
     except FileNotFoundError:
         return None
     except ValueError as error:
@@ -144,6 +150,11 @@ def read_actions(folder: Location, version: int) -> list[dict[str, Any]] | None:
     if said != len(actions):
         raise corrupt(folder, f"version {version} of its log has {len(actions)} of {said} actions")
     return actions
+
+
+def parsed(text: str) -> list[dict[str, Any]]:
+    """The actions that a commit consists of, one a line. ValueError where a line is no JSON."""
+    return [json.loads(line) for line in text.split("\n") if line.strip()]
 
 
 def check_whole(folder: Location, versions: Iterable[int]) -> None:
@@ -249,7 +260,7 @@ def log_folder(folder: Location) -> str:
 
 def commit_path(folder: Location, version: int) -> str:
     """The file with the commit of a version."""
-    return os.path.join(log_folder(folder), f"{version:020d}.json")
+    return f"{log_folder(folder)}/{version:020d}.json"
 
 
 def _exists(folder: Location, version: int) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pyarrow.types as types
 
 from nabla._cached import cached_property
@@ -141,10 +142,12 @@ def target_rows(total: int) -> int:
 
 def describe(folder: Location, path: str) -> DataFile:
     """The data file of an existing Parquet file, from its footer; `path` is relative to `folder`."""
-    whole = os.path.join(folder, path)
-    footer = locations.parquet_footer(whole)
-    known = statistics.from_footer(footer)
-    return DataFile(path, footer.num_rows, locations.size(whole), known.minimum, known.maximum, known.nulls)
+    return _described(folder, path, locations.parquet_footer(os.path.join(folder, path)))
+
+
+def _described(folder: Location, path: str, footer: pq.FileMetaData) -> DataFile:
+    known, size = statistics.from_footer(footer), locations.size(os.path.join(folder, path))
+    return DataFile(path, footer.num_rows, size, known.minimum, known.maximum, known.nulls)
 
 
 def adopt(staging: Location, folder: Location, *, below: str = "") -> tuple[DataFile, ...]:
@@ -181,7 +184,7 @@ def _write_one(folder: Location, table: pa.Table, below: str) -> DataFile:
     path = _new_name(folder, below)
     machine.point("files.write")
     # Dictionaries cost five times the writing, and pay for repeated texts only.
-    locations.write_parquet(
+    footer = locations.write_parquet(
         table,
         os.path.join(folder, path),
         compression="snappy",
@@ -191,7 +194,7 @@ def _write_one(folder: Location, table: pa.Table, below: str) -> DataFile:
         store_decimal_as_integer=True,  # as Spark does: it reads fixed-length decimals several times slower
     )
     machine.point("files.written")
-    return describe(folder, path)
+    return _described(folder, path, footer)
 
 
 def _new_name(folder: Location, below: str) -> str:

@@ -47,6 +47,9 @@ Reads = Callable[[LakeState], Collection[str]]
 
 _LOG = logging.getLogger("nabla")
 
+_LARGE = 1 << 16
+"""Bytes of a catalog above which the better compression is worth its time."""
+
 
 @dataclass(frozen=True)
 class Record:
@@ -323,9 +326,9 @@ class LakeLog:
                 return
             except Conflict:
                 pass  # somebody else rolls forward at the same time
-        deltalog.check_whole(table.folder, [part.version])
+        actions = deltalog.read_actions(table.folder, part.version)
         locations.sync_folder(deltalog.log_folder(table.folder))  # the next lake commit will not repeat the promise
-        if table.metadata(part.version).get("transaction") != pending.transaction:
+        if deltalog.metadata_of(actions or ()).get("transaction") != pending.transaction:
             raise foreign_write(table.folder, part.version)
 
     def _new_files(self, changes: Mapping[str, Entry | None]) -> Iterator[str]:
@@ -359,7 +362,8 @@ def _write_catalog(folder: str, entries: Mapping[str, Entry]) -> files.DataFile:
     table = to_table(entries)
     whole = os.path.join(folder, path)
     note(whole)
-    locations.write_parquet(table, whole, compression="zstd", use_dictionary=False, write_statistics=False)
+    compression = "zstd" if table.nbytes > _LARGE else "snappy"
+    locations.write_parquet(table, whole, compression=compression, use_dictionary=False, write_statistics=False)
     return files.DataFile(path, table.num_rows, locations.size(whole))
 
 

@@ -14,7 +14,6 @@ import re
 import stat
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
 from typing import Any, TextIO
 
 import pyarrow as pa
@@ -22,12 +21,11 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from nabla.errors import MachineFault, NablaError
+from nabla.storage import parquet
 from nabla.storage.machine import current, reading, writing
+from nabla.storage.url_systems import file_system
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
-_SAME = {"s3a": "s3", "s3n": "s3", "abfss": "abfs", "gcs": "gs"}
-"""Arrow's names for Hadoop's schemes of URLs."""
-
 Location = str | os.PathLike[str]
 
 SCRATCH = "_commit_"
@@ -43,7 +41,8 @@ def named(place: Location) -> str:
 
 
 def is_url(place: Location) -> bool:
-    return _URL.match(os.fspath(place)) is not None
+    text = os.fspath(place)
+    return "://" in text and _URL.match(text) is not None
 
 
 def is_inside(place: str, folder: str) -> bool:
@@ -139,7 +138,7 @@ def names(folder: Location) -> list[str]:
     if not is_url(folder):
         with reading(folder):
             return current().names(os.fspath(folder))
-    system, path = _at(folder)
+    system, path = file_system(folder)
     return [info.base_name for info in system.get_file_info(fs.FileSelector(path))]
 
 
@@ -149,7 +148,7 @@ def tree(folder: Location) -> Iterator[tuple[str, list[str], list[str]]]:
         with reading(folder):
             yield from current().tree(os.fspath(folder))
         return
-    system, path = _at(folder)
+    system, path = file_system(folder)
     found = system.get_file_info(fs.FileSelector(path, allow_not_found=True))
     folders = [info.base_name for info in found if info.type == fs.FileType.Directory]
     yield os.fspath(folder), folders, [info.base_name for info in found if info.type == fs.FileType.File]
@@ -162,14 +161,14 @@ def make_folder(place: Location) -> None:
     if not is_url(place):
         _make_folder(os.fspath(place))
     elif _is_of_this_machine(place):
-        system, path = _at(place)
+        system, path = file_system(place)
         system.create_dir(path)
 
 
 def remove(place: Location) -> None:
     """Delete a file. FileNotFoundError where the file system notices that there is none."""
     if is_url(place):
-        system, path = _at(place)
+        system, path = file_system(place)
         system.delete_file(path)
     else:
         with writing(place):
@@ -182,15 +181,15 @@ def remove_folder(place: Location) -> None:
         current().remove_folder(os.fspath(place))
         return
     with contextlib.suppress(OSError):
-        system, path = _at(place)
+        system, path = file_system(place)
         system.delete_dir(path)
 
 
 def move(source: Location, target: Location) -> None:
     """Move a file within a lake."""
     if is_url(source):
-        system, path = _at(source)
-        system.move(path, _at(target)[1])
+        system, path = file_system(source)
+        system.move(path, file_system(target)[1])
     else:
         with writing(target):
             current().move(os.fspath(source), os.fspath(target))
@@ -201,14 +200,23 @@ def open_text(place: Location) -> TextIO:
     if not is_url(place):
         with reading(place):
             return current().read(os.fspath(place), lambda path: open(path, encoding="utf-8"))
-    system, path = _at(place)
+    system, path = file_system(place)
     return io.TextIOWrapper(system.open_input_stream(path), encoding="utf-8")
+
+
+def read_text(place: Location) -> str:
+    """A whole text."""
+    with reading(place):
+        if not is_url(place):
+            return current().read(os.fspath(place), _read_text)
+        with open_text(place) as file:
+            return file.read()
 
 
 def write_text(place: Location, text: str) -> None:
     """Write a small file. It is not synced, and a reader may see a part of it."""
     if is_url(place):
-        system, path = _at(place)
+        system, path = file_system(place)
         with system.open_output_stream(path) as stream:
             stream.write(text.encode())
     else:
@@ -266,10 +274,10 @@ def parquet_file(place: Location) -> Iterator[pq.ParquetFile]:
     """A Parquet file to read from, within a `with` block."""
     with reading(place):
         if is_url(place):
-            system, path = _at(place)
+            system, path = file_system(place)
             file = pq.ParquetFile(system.open_input_file(path))
         else:
-            file = current().read(os.fspath(place), pq.ParquetFile)
+            file = current().read(os.fspath(place), parquet.open_file)
         with file:
             yield file
 
@@ -278,7 +286,7 @@ def parquet_footer(place: Location) -> pq.FileMetaData:
     with reading(place):
         if not is_url(place):
             return current().read(os.fspath(place), pq.read_metadata)
-        system, path = _at(place)
+        system, path = file_system(place)
         return pq.read_metadata(path, filesystem=system)
 
 
@@ -286,18 +294,20 @@ def read_parquet(place: Location, columns: Sequence[str] | None = None) -> pa.Ta
     wanted = None if columns is None else list(columns)
     with reading(place):
         if not is_url(place):
-            return current().read(os.fspath(place), lambda path: pq.read_table(path, columns=wanted, partitioning=None))
-        system, path = _at(place)
+            return current().read(os.fspath(place), lambda path: parquet.read_all(path, wanted))
+        system, path = file_system(place)
         return pq.read_table(path, columns=wanted, partitioning=None, filesystem=system)
 
 
-def write_parquet(table: pa.Table, place: Location, **options: Any) -> None:
+def write_parquet(table: pa.Table, place: Location, **options: Any) -> pq.FileMetaData:
+    """Write a table, and give the footer of the file, which need not be read again."""
     if is_url(place):
-        system, path = _at(place)
+        system, path = file_system(place)
         with writing(place):
-            pq.write_table(table, path, filesystem=system, **options)
-    else:
-        write(place, lambda path: pq.write_table(table, path, **options))
+            return parquet.write_file(table, path, filesystem=system, **options)
+    footers: list[pq.FileMetaData] = []
+    write(place, lambda path: footers.append(parquet.write_file(table, path, **options)))
+    return footers[0]
 
 
 def write(place: Location, fill: Callable[[str], None]) -> None:
@@ -348,37 +358,20 @@ def _mode(place: Location) -> int:
             raise
 
 
+def _read_text(path: str) -> str:
+    with open(path, "rb", buffering=0) as file:
+        return file.read().decode("utf-8")
+
+
 def _write_text(path: str, text: str) -> None:
     with open(path, "w", encoding="utf-8", newline="") as file:
         file.write(text)
 
 
 def _info(place: Location) -> fs.FileInfo:
-    system, path = _at(place)
+    system, path = file_system(place)
     return system.get_file_info(path)
 
 
 def _is_of_this_machine(place: Location) -> bool:
     return os.fspath(place).startswith("file://")
-
-
-def _at(place: Location) -> tuple[fs.FileSystem, str]:
-    scheme, _, rest = os.fspath(place).partition("://")
-    host, _, path = rest.partition("/")
-    system, root = _filesystem(_SAME.get(scheme, scheme), host)
-    return system, f"{root.rstrip('/')}/{path}"
-
-
-@lru_cache(maxsize=32)
-def _filesystem(scheme: str, host: str) -> tuple[fs.FileSystem, str]:
-    """The file system of a URL, and how paths in it begin: with the bucket, in an object store."""
-    try:
-        system, root = fs.FileSystem.from_uri(f"{scheme}://{host}/")
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise NablaError(
-            "NABLA_PATH",
-            f"there is no access to {scheme}://{host}: {error}",
-            place=f"{scheme}://{host}",
-            remedy="Use a path of this machine, or a URL that Arrow knows, such as s3://, gs://, abfs:// or hdfs://.",
-        ) from None
-    return system, root

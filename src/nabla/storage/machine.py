@@ -163,42 +163,52 @@ _FULL = {errno.ENOSPC, errno.EDQUOT}
 _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
-@contextmanager
-def writing(place: str | os.PathLike[str]) -> Iterator[None]:
+class writing:
     """Turn errors of the operating system into NABLA_WRITE_FAILED. Errors about names that are taken or missing pass: the
     caller judges them."""
-    try:
-        yield
-    except (FileExistsError, FileNotFoundError, NotADirectoryError, MachineFault):
-        raise
-    except OSError as error:
-        raise _fault("NABLA_WRITE_FAILED", "cannot write", place, error) from error
+
+    def __init__(self, place: str | os.PathLike[str]) -> None:
+        self._place = place
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        if isinstance(error, FileExistsError | FileNotFoundError | NotADirectoryError | MachineFault):
+            return
+        if isinstance(error, OSError):
+            raise _fault("NABLA_WRITE_FAILED", "cannot write", self._place, error) from error
 
 
-@contextmanager
-def reading(place: str | os.PathLike[str]) -> Iterator[None]:
+class reading:
     """Errors of the operating system, and files that are no Parquet (any more), become NABLA_READ_FAILED. Names in a damaged
     file may be no text, which is a UnicodeDecodeError."""
-    try:
-        yield
-    except (NotADirectoryError, MachineFault):
-        raise
-    except FileNotFoundError as error:
-        raise MissingFile(
-            "NABLA_READ_FAILED",
-            "the file is not there",
-            place=os.fspath(place),
-            remedy="If a vacuum deleted it while it was read, read again, and give vacuum a longer grace period.",
-        ) from error
-    except OSError as error:
-        raise _fault("NABLA_READ_FAILED", "cannot read", place, error) from error
-    except (pa.ArrowException, UnicodeDecodeError) as error:
-        raise MachineFault(
-            "NABLA_READ_FAILED",
-            f"the file is damaged: {_first_line(error)}",
-            place=os.fspath(place),
-            remedy="`nabla fsck` finds all damaged files. Restore this one from a copy.",
-        ) from error
+
+    def __init__(self, place: str | os.PathLike[str]) -> None:
+        self._place = place
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        if error is None or isinstance(error, NotADirectoryError | MachineFault):
+            return
+        if isinstance(error, FileNotFoundError):
+            raise MissingFile(
+                "NABLA_READ_FAILED",
+                "the file is not there",
+                place=os.fspath(self._place),
+                remedy="If a vacuum deleted it while it was read, read again, and give vacuum a longer grace period.",
+            ) from error
+        if isinstance(error, OSError):
+            raise _fault("NABLA_READ_FAILED", "cannot read", self._place, error) from error
+        if isinstance(error, pa.ArrowException | UnicodeDecodeError):
+            raise MachineFault(
+                "NABLA_READ_FAILED",
+                f"the file is damaged: {_first_line(error)}",
+                place=os.fspath(self._place),
+                remedy="`nabla fsck` finds all damaged files. Restore this one from a copy.",
+            ) from error
 
 
 def _fault(code: str, what: str, place: str | os.PathLike[str], error: OSError) -> MachineFault:

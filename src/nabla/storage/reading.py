@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from nabla.storage import column_cache, locations
 from nabla.storage.files import DataFile
+from nabla.storage.parquet import read_columns
 from nabla.storage.table import Snapshot
 
 
@@ -18,8 +19,8 @@ def read_file(snapshot: Snapshot, file: DataFile, columns: Sequence[str] | None 
     with locations.parquet_file(snapshot.path(file)) as parquet:
         present = set(parquet.schema_arrow.names)
         stored = [name for name in (snapshot.stored[field.name] for field in wanted) if name in present]
-        held = parquet.read(columns=stored)
         rows = parquet.metadata.num_rows
+        held = read_columns(parquet, stored)
     arrays = [_column(snapshot, file, held, rows, field) for field in wanted]
     table = pa.Table.from_arrays(arrays, schema=wanted) if arrays else _no_columns(rows)
     return table if file.keep is None else table.filter(file.keep)

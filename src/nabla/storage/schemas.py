@@ -40,6 +40,7 @@ def same_shape(one: str, other: str) -> bool:
     return bool(_shape(json.loads(one)) == _shape(json.loads(other)))
 
 
+@lru_cache(maxsize=256)
 def stored_names(schema_json: str, mode: str, place: str) -> Mapping[str, str]:
     """The name in the files of each column, under the column mapping `mode` of a table (`none` or `name`)."""
     fields = json.loads(schema_json)["fields"]

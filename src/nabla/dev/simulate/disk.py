@@ -178,6 +178,8 @@ class SimulatedMachine(Machine):
     def _do(self, operation: str, path: str, effect: Callable[[], T], half: Callable[[], None] | None = None) -> T:
         fault = self._turn(operation, path)
         self.time += TICK
+        if fault is None:
+            return effect()
         if fault in ("fail", "half"):
             if fault == "half" and half is not None:
                 half()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
+from functools import lru_cache
 
 from nabla.dev.simulate.world import AT_ONCE, FIRST, LATER, TABLE, Diary, log_folder, read, read_feed
 from nabla.storage.catalog import LakeState
@@ -21,11 +22,18 @@ def committed_attempts(path: str) -> list[str]:
     found = []
     for name in sorted(os.listdir(folder)):
         if name.endswith(".json") and name[:20].isdigit():
-            with open(os.path.join(folder, name), encoding="utf-8") as lines:
-                said = json.loads(lines.readline())["commitInfo"]["nabla"]["objects"]
-            if "attempt" in said.get(TABLE, {}):
-                found.append(said[TABLE]["attempt"])
+            with open(os.path.join(folder, name), "rb") as lines:
+                attempt = _attempt(lines.readline())
+            if attempt is not None:
+                found.append(attempt)
     return found
+
+
+@lru_cache(1024)
+def _attempt(line: bytes) -> str | None:
+    """The transaction that a commit's first line names, if it is one."""
+    said = json.loads(line)["commitInfo"]["nabla"]["objects"]
+    return said.get(TABLE, {}).get("attempt")
 
 
 def contents(diary: Diary, committed: list[str]) -> list[Counter[int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import shutil
@@ -21,6 +22,7 @@ from greenlet import getcurrent, greenlet
 
 from nabla.dev.simulate import world
 from nabla.dev.simulate.disk import WAIT, Died, SimulatedMachine
+from nabla.dev.simulate.memory import remembering
 from nabla.dev.simulate.model import Violation, check_diary, check_state
 from nabla.dev.simulate.schedule import Kind, Schedule
 from nabla.errors import NablaError
@@ -59,6 +61,7 @@ class Simulation:
 
     def __post_init__(self) -> None:
         self.machine = SimulatedMachine(self.path, self.graves, self._turn, self.syncs)
+        self._home = f"{self.path}/"
         self.running: list[Running] = []
         self.current: Running | None = None
         self.next = 0
@@ -72,7 +75,8 @@ class Simulation:
 
     def run(self) -> None:
         """Raises Violation, or any other error that a user would have seen without a code."""
-        with machine.use(self.machine), _chance(self.schedule.seed), _quiet_finalizers():
+        chance = _chance(self.schedule.seed)
+        with machine.use(self.machine), remembering(), chance, _quiet_finalizers(), _no_collector():
             self.running = [Running(i, greenlet(self._act)) for i in range(len(self.schedule.actors))]
             try:
                 while any(not actor.greenlet.dead for actor in self.running):
@@ -110,23 +114,24 @@ class Simulation:
         if actor.operations > LIMIT:
             raise Violation(f"actor {actor.number} does not end")
         others = actor.number + 1 if operation == WAIT else None
-        to = self._switches.get((actor.number, actor.operations), others)
+        here = (actor.number, actor.operations)
+        to = self._switches.get(here, others)
         if to is not None:
             self.next = to
             actor.greenlet.parent.switch()
             self._check_alive(actor)
-        fault = self._faults.get((actor.number, actor.operations))
-        said = f"{actor.number}: {operation} {self._inner(path) if path else ''}"
-        self.trace.append(f"{said} ({fault})" if fault else said)
-        self.machine.time += _DELAYS.get(fault, 0.0)
-        actor.dead = fault in ("die", "die after")
-        self.is_cut = self.is_cut or fault in ("cut", "cut after")
+        fault = self._faults.get(here)
+        self.trace.append(f"{actor.number}: {operation} {self._inner(path)}{f' ({fault})' if fault else ''}")
+        if fault is not None:
+            self.machine.time += _DELAYS.get(fault, 0.0)
+            actor.dead = fault in ("die", "die after")
+            self.is_cut = self.is_cut or fault in ("cut", "cut after")
         return fault
 
     def _inner(self, path: str) -> str:
         """A path from the lake on: each run has a lake of another name."""
-        inside = path.startswith(f"{self.path}/")
-        return path[len(str(self.path)) + 1 :] if inside else os.path.relpath(path, self.path)
+        inside = not path or path.startswith(self._home)
+        return path[len(self._home) :] if inside else os.path.relpath(path, self.path)
 
     def _check_alive(self, actor: Running) -> None:
         if actor.dead or self.is_cut:
@@ -200,6 +205,18 @@ def _quiet_finalizers() -> Iterator[None]:
 
 
 @contextmanager
+def _no_collector() -> Iterator[None]:
+    """Collect no cycles while actors work: a lease in one would be deleted at another moment of every run."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
+@contextmanager
 def _chance(seed: int) -> Iterator[None]:
     """New names, and how long writers that met wait, are chosen by the seed: a schedule gives the same files every time."""
     rng, new_name, chance = Random(seed), uuid.uuid4, random.getstate()
@@ -231,6 +248,9 @@ class Stage:
             world.transact(context, "first", self._diary, 10)
             world.refresh(context)
             world.transact(context, "second", self._diary, 11)
+        walked = [(place.removeprefix(str(self._founded)), names) for place, _, names in os.walk(self._founded)]
+        self._folders = [folder for folder, _ in walked]
+        self._files = [f"{folder}/{name}" for folder, names in walked for name in names]
 
     def __enter__(self) -> Stage:
         return self
@@ -243,7 +263,7 @@ class Stage:
         """Run a schedule. Files of a lake never change, so that links serve as copies."""
         self._count += 1
         path, graves = self.folder / f"lake{self._count}", self.folder / f"graves{self._count}"
-        shutil.copytree(self._founded, path, copy_function=os.link)
+        self._copy_founded(path)
         graves.mkdir()
         simulation = Simulation(schedule, path, graves, deepcopy(self._diary), self._syncs)
         violation = ""
@@ -255,6 +275,12 @@ class Stage:
             shutil.rmtree(path, ignore_errors=True)
             shutil.rmtree(graves, ignore_errors=True)
         return Played(violation, tuple(simulation.trace))
+
+    def _copy_founded(self, path: Path) -> None:
+        for folder in self._folders:
+            os.mkdir(f"{path}{folder}")
+        for file in self._files:
+            os.link(f"{self._founded}{file}", f"{path}{file}")
 
 
 @dataclass(frozen=True)
