@@ -10,9 +10,10 @@ from random import Random
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from deltalake import Schema
 
 from nabla.engine.driver import driver_query
-from nabla.engine.driver.file_scan import FileScan, scan_recorded, scan_version
+from nabla.engine.driver.file_scan import FileScan, scan_change, scan_feed, scan_version
 from nabla.storage import changes, files, reading
 from nabla.storage.bags import counted
 from nabla.storage.files import Snapshot
@@ -110,8 +111,23 @@ def test_a_recorded_change_is_read_with_its_weights(tmp_path: Path) -> None:
     signed = counted(_rows(0, 4))
     weights = pc.if_else(pc.greater(signed["id"], 1), pa.scalar(2, pa.int64()), pa.scalar(-1, pa.int64()))
     recorded = changes.record(snapshot.folder, signed.set_column(3, "_n", weights))
-    scanned = scan_recorded(snapshot, [file.path for file in recorded], {"k": "id"}, 4)
-    assert _read(scanned) == [{"k": i, "_n": 2 if i > 1 else -1} for i in range(4)]
+    change = changes.Change(snapshot, snapshot, recorded)
+    found = [{"k": i, "_n": 2 if i > 1 else -1} for i in range(4)]
+    assert _read(scan_change(change, {"k": "id"}, "t")) == found
+    gone = replace(change, removed=snapshot.files[:1])
+    assert _read(scan_change(gone, {"k": "id"}, "t")).count({"k": 4, "_n": -1}) == 1
+    assert len(_read(scan_change(gone, {"k": "id"}, "t"))) == 9
+    assert scan_change(replace(gone, added=snapshot.files), {"k": "id"}, "t") is None
+
+
+def test_a_feed_is_read_between_two_versions(tmp_path: Path) -> None:
+    kinds = [("insert", 1), ("delete", 2), ("insert", 2), ("insert", 3)]
+    rows = pa.table({"id": [1, 2, 3, 4], "_change_type": [k for k, _ in kinds], "_version": [v for _, v in kinds]})
+    folder = tmp_path / "feed"
+    folder.mkdir()
+    schema = Schema.from_arrow(rows.schema).to_json()
+    feed = StoredTable.create(str(folder), schema, files.write(str(folder), rows)).snapshot()
+    assert _read(scan_feed(feed, {"k": "id"}, 1, 2, "f")) == [{"k": 2, "_n": -1}, {"k": 3, "_n": 1}]
 
 
 def test_a_result_that_is_too_large_for_the_driver_is_left_to_spark(

@@ -23,6 +23,7 @@ from nabla.algebra.names import place_of
 from nabla.algebra.nodes import At, Node, Scan
 from nabla.algebra.sql import to_sql
 from nabla.engine import types
+from nabla.engine.budget import UNLIMITED, Budget
 from nabla.engine.driver.driver_query import answer
 from nabla.engine.driver.file_scan import FileScan
 from nabla.engine.driver.key_lookup import SMALLEST, Lookup, StoredScan
@@ -84,9 +85,11 @@ class Queries:
         *,
         builds: bool = False,
         only_spark: bool = False,
+        budget: Budget = UNLIMITED,
     ) -> None:
         """`builds` says that the queries make a new view, and do not refresh one. With `only_spark`, the driver reads no
-        tables."""
+        tables. OverBudget is raised when the `budget` is used up."""
+        self.budget = budget
         self.sessions = sessions
         self.relations = relations
         self.plan = plan
@@ -159,17 +162,18 @@ class Queries:
 
     def _by_driver(self, node: Node, target: pa.Schema) -> tuple[pa.Table | None, Node]:
         """The rows of a query if the driver computes them, and the query over those rows of tables that it has looked up."""
-        found = answer(node, self._held_with_weights, target) if self._all_at_hand(node) else None
+        found = answer(node, self._held_with_weights, target, self.budget) if self._all_at_hand(node) else None
         if found is None and self._may_look_up:
             node = self._look_up(node)
             if is_nothing(node):
                 return target.empty_table(), node
         if found is None and self._may_scan:
-            found = answer(node, self._held_or_in_files, target)
+            found = answer(node, self._held_or_in_files, target, self.budget)
         return found, node
 
     def by_spark(self, node: Node, schema: StructType, around: str) -> ComputedRows:
         """The rows of a query with SQL around it."""
+        self.budget.check()
         query = self._sql(node).wrap(around)
         frame = self.sessions.workspace(query.size).sql(query.text)
         if query.size == "large":
@@ -180,6 +184,7 @@ class Queries:
         return ComputedRows(schema, table=types.conform(frame.toArrow(), schema))
 
     def write(self, frame: DataFrame, schema: StructType) -> ComputedRows:
+        self.budget.check()
         self._count()
         return write_rows(frame, schema, self.workspace.path())
 
@@ -267,7 +272,7 @@ class Queries:
         if rows is not None or self.held.get((scan.table, scan.at)) is not None:
             return rows
         if scan.at is At.DELTA:
-            return self.relations.recorded(scan)
+            return self.relations.change_files(scan)
         stored = self._stored(scan)
         return None if stored is None else self.relations.files(scan, stored)
 

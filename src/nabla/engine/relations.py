@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from nabla._cached import cached_property
 from nabla.algebra.clock import Moments
 from nabla.algebra.nodes import At, Scan
-from nabla.engine.driver.file_scan import FileScan, scan_recorded, scan_version
+from nabla.engine.driver.file_scan import FileScan, scan_change, scan_feed, scan_version
 from nabla.engine.driver.key_lookup import MOST_LOOKED_UP, StoredScan
 from nabla.engine.driver.row_search import MOST_ROWS
 from nabla.engine.feed import FEED_COLUMNS, FEED_VERSION, changed_columns, signed_frame, signed_rows
@@ -242,17 +242,18 @@ class Relations:
         fields = {f: stored.fields[f] for f in scan.fields}
         return scan_version(stored.snapshot, fields, scan.table, stored.more)
 
-    def recorded(self, scan: Scan) -> FileScan | None:
-        """The files with the change of a table, if there are such files for all of it and DuckDB can read them."""
+    def change_files(self, scan: Scan) -> FileScan | None:
+        """The files with the change of a table or view, where DuckDB can read them."""
         source = self.sources.get(scan.table)
-        if source is None or source.feed is not None or not source.table.closed:
-            return None
-        change = source.change
-        if change.added or change.removed or change.captured:
+        if source is None or not source.table.closed:
             return None
         stored = dict(zip(source.names, source.after.schema.names, strict=True))
         fields = {f: stored[f] for f in scan.fields}
-        return scan_recorded(source.after, [file.path for file in change.recorded], fields, change.rows)
+        if source.feed is None:
+            return scan_change(source.change, fields, scan.table)
+        published = replace(source.feed, files=source.published_files())
+        places = dict(zip(source.names, published.schema.names, strict=False))
+        return scan_feed(published, {f: places[f] for f in scan.fields}, source.old, source.new, scan.table)
 
     def frame(self, workspace: Workspace, table: str, at: At) -> DataFrame:
         if table in self.states:

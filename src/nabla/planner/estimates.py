@@ -72,7 +72,7 @@ def _of_like_size(past: Sequence[Measured], changed: int) -> list[Measured]:
 
 
 def _is_doubtful(facts: ViewFacts, alike: Sequence[Measured]) -> bool:
-    if len(alike) != 1:
+    if len(alike) != 1 or alike[0].gave_up:
         return False
     since = [p.mode for p in facts.past[facts.past.index(alike[0]) :]]
     return since.count("full") >= DOUBTED_AFTER

@@ -42,6 +42,8 @@ class Measured:
     cold: bool = False
     changed: tuple[str, ...] = ()
     """The sources that had changed, in order of their names: one may cost much more than another."""
+    gave_up: bool = False
+    """Whether it was given up: it would have taken longer than that, or more memory than there is."""
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from nabla.algebra.equalities import has_equality
 from nabla.algebra.memo import Memo
 from nabla.algebra.names import WEIGHT_FIELD
 from nabla.algebra.nodes import Join, Node, Scan
+from nabla.engine.budget import UNLIMITED, Budget
 from nabla.engine.driver.duckdb_expressions import MACROS
 from nabla.engine.driver.duckdb_sql import to_duckdb
 from nabla.engine.driver.duckdb_types import NotExact
@@ -71,7 +72,7 @@ class _DuckdbQuery:
     products: tuple[Join, ...]
 
 
-def answer(node: Node, held: Held, schema: pa.Schema) -> pa.Table | None:
+def answer(node: Node, held: Held, schema: pa.Schema, budget: Budget = UNLIMITED) -> pa.Table | None:
     """The rows of a query under the names and types of a schema, or None where Spark is to be asked."""
     query = once(node, _compile)
     if query is None:
@@ -93,7 +94,7 @@ def answer(node: Node, held: Held, schema: pa.Schema) -> pa.Table | None:
     sizes = {name: rows.num_rows for name, rows in relations.items()} | {name: f.rows for name, f in files.items()}
     if query.products and _most_pairs(query, sizes) > MOST_PAIRS:
         return None
-    found = run(query.text, relations, files)
+    found = run(query.text, relations, files, budget)
     return None if found is None else found.rename_columns(schema.names).cast(schema)
 
 
@@ -124,7 +125,9 @@ def _most_pairs(query: _DuckdbQuery, rows_of: Mapping[str, int]) -> int:
     return max(known.once(product, rows) for product in query.products)
 
 
-def run(text: str, relations: Mapping[str, pa.Table], files: Mapping[str, FileScan] = NONE) -> pa.Table | None:
+def run(
+    text: str, relations: Mapping[str, pa.Table], files: Mapping[str, FileScan] = NONE, budget: Budget = UNLIMITED
+) -> pa.Table | None:
     """The rows of a query over named tables and files, or None where DuckDB cannot compute them: a value overflows, a divisor
     is zero, the memory does not suffice, a file is damaged. Spark then computes the query, or reports its error."""
     relations = dict(relations)
@@ -137,7 +140,8 @@ def run(text: str, relations: Mapping[str, pa.Table], files: Mapping[str, FileSc
     for name, table in relations.items():
         connection.register(name, table)
     try:
-        return _fetch(connection.sql(text))
+        with budget.interrupted_by(connection.interrupt):
+            return _fetch(connection.sql(text))
     except (
         duckdb.IOException,
         duckdb.OutOfRangeException,

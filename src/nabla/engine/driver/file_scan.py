@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,8 +17,10 @@ import pyarrow.types as kinds
 
 from nabla.algebra.names import WEIGHT_FIELD
 from nabla.engine.driver.duckdb_types import quote
+from nabla.engine.feed import FEED_KIND, FEED_VERSION
 from nabla.storage import locations
 from nabla.storage.bags import N
+from nabla.storage.changes import Change
 from nabla.storage.files import DataFile, Snapshot
 
 _PLAIN = (
@@ -72,25 +74,55 @@ def scan_version(
         texts.append(_select(named, quote(f"{label} more")))
     return FileScan(
         " UNION ALL ".join(texts),
-        frozenset((os.path.dirname(snapshot.folder),)),
+        _folders(snapshot),
         snapshot.rows + (0 if more is None else more.num_rows),
         snapshot.bytes * len(fields) // len(snapshot.schema),
         tables,
     )
 
 
-def scan_recorded(snapshot: Snapshot, paths: Sequence[str], fields: Mapping[str, str], rows: int) -> FileScan | None:
-    """A change that was recorded in files with the columns of a table and weights, or None where DuckDB cannot read it."""
-    if not paths or not _readable(snapshot, fields.values()):
+def scan_change(change: Change, fields: Mapping[str, str], label: str) -> FileScan | None:
+    """The signed change of a table, or None where DuckDB cannot read it. Files that were rewritten hold mostly the same rows
+    before and after, which have to be added up first: they are left to others."""
+    snapshot = change.new
+    if change.captured or (change.added and change.removed) or not _readable(snapshot, fields.values()):
         return None
-    full = [os.path.join(snapshot.folder, path) for path in paths]
     columns = [f"{quote(stored)} AS {quote(name)}" for name, stored in fields.items()]
-    return FileScan(
-        _select([*columns, f"{quote(N)} AS {quote(WEIGHT_FIELD)}"], _read(full)),
-        frozenset((os.path.dirname(snapshot.folder),)),
-        rows,
-        sum(map(locations.size, full)) * (len(fields) + 1) // (len(snapshot.schema) + 1),
-    )
+    texts: list[str] = []
+    tables: dict[str, pa.Table] = {}
+    size = 0
+    if change.recorded:
+        paths = [os.path.join(snapshot.folder, file.path) for file in change.recorded]
+        texts.append(_select([*columns, f"{quote(N)} AS {quote(WEIGHT_FIELD)}"], _read(paths)))
+        size = sum(map(locations.size, paths)) * (len(fields) + 1) // (len(snapshot.schema) + 1)
+    for version, files, weight in ((snapshot, change.added, 1), (change.old, change.removed, -1)):
+        if files:
+            part = scan_version(replace(version, files=files), fields, f"{label} {weight}")
+            if part is None:
+                return None
+            texts.append(f"SELECT *, CAST({weight} AS BIGINT) AS {quote(WEIGHT_FIELD)} FROM ({part.text})")
+            tables |= part.tables
+            size += part.bytes
+    if not texts:
+        return None
+    return FileScan(" UNION ALL ".join(texts), _folders(snapshot), change.rows, size, tables)
+
+
+def scan_feed(feed: Snapshot, fields: Mapping[str, str], after: int, upto: int, label: str) -> FileScan | None:
+    """The signed change that a feed says was made after one version of a view and up to another."""
+    inner = {**fields, FEED_KIND: FEED_KIND, FEED_VERSION: FEED_VERSION}
+    found = scan_version(feed, inner, label)
+    if found is None:
+        return None
+    weight = f"CAST(CASE WHEN {FEED_KIND} = 'insert' THEN 1 ELSE -1 END AS BIGINT) AS {quote(WEIGHT_FIELD)}"
+    between = f"{FEED_VERSION} > {after} AND {FEED_VERSION} <= {upto}"
+    text = f"{_select([*map(quote, fields), weight], f'({found.text})')} WHERE {between}"
+    return replace(found, text=text)
+
+
+def _folders(snapshot: Snapshot) -> frozenset[str]:
+    """The folder of the lake's tables: one database of DuckDB, which may read there, serves them all."""
+    return frozenset((os.path.dirname(snapshot.folder),))
 
 
 def _readable(snapshot: Snapshot, columns: Iterable[str]) -> bool:

@@ -33,6 +33,11 @@ class JobGroup:
             self.session().sparkContext.setJobGroup(self.name, self.description)
             self.begun = True
 
+    def cancel(self) -> None:
+        """End the jobs of the group that are running."""
+        if self.begun:
+            self.session().sparkContext.cancelJobGroup(self.name)
+
     @property
     def jobs(self) -> int:
         """The number of jobs that ran in the group, once it has begun."""

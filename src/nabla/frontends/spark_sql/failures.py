@@ -21,6 +21,11 @@ _MACHINE = re.compile(
     r"|java\S*Exception: .*?(?P<write>No space left on device|Disk quota exceeded|Permission denied|Read-only file system"
     r"|Input/output error|Mkdirs failed to create)"
 )
+_MEMORY = re.compile(
+    r"Not enough memory to build and broadcast|java\.lang\.OutOfMemoryError|Cannot broadcast the table"
+    r"|UNABLE_TO_ACQUIRE_MEMORY|bigger than spark\.driver\.maxResultSize",
+    re.IGNORECASE,
+)
 _FILE = re.compile(r"file:/*(/[^\s,;]+?\.parquet)")
 
 _PARSER_PLACE = re.compile(r"\(line (\d+), pos (\d+)\)")
@@ -81,6 +86,11 @@ def machine_fault(error: PySparkException | Py4JJavaError, place: str) -> NablaE
     full = fault["write"] in ("No space left on device", "Disk quota exceeded")
     remedy = "Make room, and repeat the operation." if full else "See to the folder's permissions and the disk."
     return NablaError("NABLA_WRITE_FAILED", f"Spark cannot write: {fault['write']}", place=where, remedy=remedy)
+
+
+def wants_memory(error: PySparkException | Py4JJavaError) -> bool:
+    """Whether a query failed because Spark has too little memory for it."""
+    return _MEMORY.search(str(error)) is not None
 
 
 def failure_of_values(error: PySparkException | Py4JJavaError) -> Literal["overflow", "value"] | None:

@@ -53,7 +53,9 @@ def build(context: LakeContext, views: Mapping[str, View], state: LakeState) -> 
     for name, own in views.items():
         rows = context.log.snapshot(parts[name]["data"]).rows
         report = ViewReport(name, "full", "built", rows, 0, seconds, versions, 0, rounds=computed[name].rounds)
-        record = view_record({}, report, rows, sources, context.note_refresh(name, "full")) | clock_record(own, now)
+        record = view_record({}, report, rows, seconds, sources, context.note_refresh(name, "full")) | clock_record(
+            own, now
+        )
         if not queries.ran and not own.recursive:
             record["past"] = []  # the driver was fast, which tells nothing of recomputing: that is Spark's
         made[name] = Entry(name, own.kind, own.to_json(), parts[name], record), report

@@ -183,19 +183,29 @@ def _other_layout(view: View) -> NablaError:
 
 
 def view_record(
-    facts: Mapping[str, Any], report: ViewReport, rows: int, sources: Mapping[str, Source], cold: bool
+    facts: Mapping[str, Any],
+    report: ViewReport,
+    rows: int,
+    seconds: float,
+    sources: Mapping[str, Source],
+    cold: bool,
 ) -> dict[str, Any]:
-    """The facts that the lake stores with a view after a refresh, the measurement of that refresh among them."""
-    measured = {
-        "mode": report.mode,
-        "seconds": report.seconds,
-        "changed_rows": sum(s.changed_rows for s in sources.values()) if report.mode != "full" else 0,
+    """The facts that the lake stores with a view after a refresh, the measurement of that refresh among them: `seconds` are
+    those that its mode has taken."""
+    past = _latest([*facts.get("past", ()), measurement(report.mode, seconds, sources, cold)])
+    return {"sources": report.sources, "rows": rows, "last": report.brief(), "past": past, "refreshed": time.time()}
+
+
+def measurement(mode: str, seconds: float, sources: Mapping[str, Source], cold: bool) -> dict[str, Any]:
+    """A refresh as the planner remembers it."""
+    return {
+        "mode": mode,
+        "seconds": seconds,
+        "changed_rows": sum(s.changed_rows for s in sources.values()) if mode != "full" else 0,
         "source_rows": sum(s.after.rows for s in sources.values()),
         "cold": cold,
-        "changed": sorted(name for name, s in sources.items() if s.changed_rows) if report.mode != "full" else [],
+        "changed": sorted(name for name, s in sources.items() if s.changed_rows) if mode != "full" else [],
     }
-    past = _latest([*facts.get("past", ()), measured])
-    return {"sources": report.sources, "rows": rows, "last": report.brief(), "past": past, "refreshed": time.time()}
 
 
 def _latest(past: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

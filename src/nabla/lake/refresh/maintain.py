@@ -16,24 +16,30 @@ from pyspark.errors import PySparkException
 from nabla._cached import cached_property
 from nabla.algebra.clock import Instant
 from nabla.engine.apply import Applied, Computed, ViewTables
+from nabla.engine.budget import Budget, OverBudget
 from nabla.engine.execute import run
 from nabla.engine.queries import Queries
 from nabla.engine.relations import Relations, Source
 from nabla.engine.spark.frames import Sessions, Workspace, Workspaces
 from nabla.engine.spark.meaning import Settings
 from nabla.engine.spark.metrics import JobGroup
-from nabla.frontends.spark_sql.failures import failure_of_values
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.graph import Unit
 from nabla.lake.objects.sources import current_source
 from nabla.lake.objects.view import View, load_view, task_of
-from nabla.lake.refresh.facts import RefreshInputs, clock_record, moments_of, state_snapshots, view_record
+from nabla.lake.refresh.facts import (
+    RefreshInputs,
+    clock_record,
+    measurement,
+    moments_of,
+    state_snapshots,
+    view_record,
+)
+from nabla.lake.refresh.give_up import GivenUp, budget_of, why_given_up
 from nabla.lake.reports import ViewReport
 from nabla.planner.steps import Mode, Plan, Size
 from nabla.storage import machine
 from nabla.storage.catalog import Entry, LakeState, Part
-
-OVERFLOW, INTERIM = "NABLA_OVERFLOW", "NABLA_INTERIM_VALUE"  # why a refresh had to recompute a view after it had begun
 
 
 @dataclass(frozen=True)
@@ -99,7 +105,7 @@ class Maintenance:
             )
         group = JobGroup(lambda: self.context.spark.session, f"nabla-{uuid.uuid4().hex[:8]}", f"refresh of {name}")
         with self.context.translating(f'refresh of view "{name}"'):
-            plan, computed = self._compute(views, plan, inputs, state, group)
+            plan, computed, given_up = self._compute(views, plan, inputs, state, group, mode)
             machine.point("refresh.computed")
             applied = {n: computed[n].result.apply(self._tables(views[n], entries[n])) for n in names}
         seconds, versions = time.perf_counter() - begun, {s: source.new for s, source in sources.items()}
@@ -113,7 +119,7 @@ class Maintenance:
                 jobs=group.jobs if group.begun else 0,
             )
             reports[n] = _with_sources(report, versions, applied[n])
-            changed[n] = self._new_entry(views[n], plan, entries[n], applied[n], reports[n], inputs)
+            changed[n] = self._new_entry(views[n], plan, entries[n], applied[n], reports[n], inputs, given_up)
         machine.point("refresh.written")
         return MaintainedViews(reports, changed)
 
@@ -122,25 +128,25 @@ class Maintenance:
         return RefreshInputs(view, entry, sources, moments, self.context.is_cold(view.name))
 
     def _compute(
-        self, views: Mapping[str, View], plan: Plan, inputs: RefreshInputs, state: LakeState, group: JobGroup
-    ) -> tuple[Plan, dict[str, Computed]]:
-        """Run the plan. Maintenance meets values that the query itself does not: a partial result that leaves the range of its
-        type, as when the least BIGINT is deleted from a sum, or a row that came and went between two refreshes and that no
-        cast takes. Then the view is recomputed, and if that fails, the query does."""
+        self,
+        views: Mapping[str, View],
+        plan: Plan,
+        inputs: RefreshInputs,
+        state: LakeState,
+        group: JobGroup,
+        mode: Mode,
+    ) -> tuple[Plan, dict[str, Computed], GivenUp | None]:
+        """Run the plan. Where maintenance takes too long or too much memory, or meets values that the query itself does not,
+        the view is recomputed, and if that fails, the query does."""
         try:
-            return plan, self._run(views, plan, inputs, state, group)
-        except (PySparkException, Py4JJavaError) as error:
-            kind = failure_of_values(error) if plan.mode == "incremental" else None
-            if kind is None:
+            with budget_of(plan, mode) as budget, budget.interrupted_by(group.cancel):
+                return plan, self._run(views, plan, inputs, state, group, budget), None
+        except (OverBudget, PySparkException, Py4JJavaError) as error:
+            given_up = why_given_up(error, plan, budget, self.context)
+            if given_up is None:
                 raise
-            why = self.context.translate(error, f'refresh of view "{plan.view}"').message
-            reason = (
-                f"{OVERFLOW}: a partial result cannot be kept: {why}"
-                if kind == "overflow"
-                else f"{INTERIM}: an expression fails for a value that is only there on the way: {why}"
-            )
-            plan = replace(inputs.plan("full"), reason=reason)
-            return plan, self._run(views, plan, inputs, state, group)
+        plan = replace(inputs.plan("full"), reason=given_up.reason)
+        return plan, self._run(views, plan, inputs, state, group, Budget()), given_up
 
     def _run(
         self,
@@ -149,6 +155,7 @@ class Maintenance:
         inputs: RefreshInputs,
         state: LakeState,
         group: JobGroup,
+        budget: Budget,
     ) -> dict[str, Computed]:
         """Run the plan of a view, or of those that are computed together."""
         view, spark = inputs.view, self.context.spark
@@ -158,7 +165,7 @@ class Maintenance:
         sessions = Sessions(*(_in_group(group, partial(make, settings=view.settings)) for make in makes))
         own = {name: current_source(self.context.log, name, state) for name in views} if view.recursive else {}
         states = state_snapshots(self.context.log, view, inputs.entry)
-        queries = Queries(sessions, Relations({**inputs.sources, **own}, states, inputs.moments), plan)
+        queries = Queries(sessions, Relations({**inputs.sources, **own}, states, inputs.moments), plan, budget=budget)
         return run(task_of(views), queries, only_spark=self.context.only_spark_rounds)
 
     def _tables(self, view: View, entry: Entry) -> ViewTables:
@@ -176,9 +183,16 @@ class Maintenance:
         applied: Applied,
         report: ViewReport,
         inputs: RefreshInputs,
+        given_up: GivenUp | None,
     ) -> Entry:
+        known, seconds = entry.facts, report.seconds
+        if given_up is not None:
+            seconds -= given_up.after
+        if given_up is not None and given_up.at_least is not None:
+            tried = measurement("incremental", given_up.at_least, inputs.sources, inputs.cold) | {"gave_up": True}
+            known = {**known, "past": [*known.get("past", ()), tried]}
         cold = self.context.note_refresh(view.name, plan.mode)
-        facts = view_record(entry.facts, report, applied.rows, inputs.sources, cold)
+        facts = view_record(known, report, applied.rows, seconds, inputs.sources, cold)
         return replace(
             entry, parts=_advance_parts(entry, applied, report), facts=facts | clock_record(view, inputs.moments.after)
         )
