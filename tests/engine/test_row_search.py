@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from deltalake import Schema
 
 from nabla.engine.driver import row_search
 from nabla.engine.driver.row_search import RowSearch
-from nabla.storage import files
+from nabla.storage import files, reading
 from nabla.storage.table import Snapshot, StoredTable
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string())])
@@ -71,3 +73,27 @@ def test_numbers_that_have_no_order_are_found(tmp_path: Path, nan: float) -> Non
     found = RowSearch().rows(numbers, "k", pa.array([nan, 5.0]), ["k"])
     assert found is not None
     assert found.num_rows == 3
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_files_that_nobody_has_looked_into_are_scanned_and_then_kept(
+    snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch, hidden: bool
+) -> None:
+    monkeypatch.setattr(row_search, "FEW_ROWS", 50)
+    if hidden:
+        first, *rest = snapshot.files
+        keep = pa.array([i % 2 == 0 for i in range(first.rows)], pa.bool_())
+        snapshot = replace(snapshot, files=(replace(first, keep=keep, rows=keep.true_count), *rest))
+    values = pa.array([3, 4, 150, 950, 5000], pa.int64())
+    expected = reading.read(snapshot).filter(pc.field("k").isin(values)).to_pylist()
+    search = RowSearch()
+    for columns in (["k"], ["v", "k"], ["k", "v"], ["v"]):
+        for again in (search, RowSearch()):
+            found = again.rows(snapshot, "k", values, columns, own=True)
+            assert found is not None
+            assert found.schema == pa.schema([SCHEMA.field(c) for c in columns])
+            assert found.sort_by(columns[0]).to_pylist() == sorted(
+                ({c: row[c] for c in columns} for row in expected), key=lambda row: row[columns[0]]
+            )
+    monkeypatch.setattr(row_search, "MOST_ROWS", 2)
+    assert RowSearch().rows(snapshot, "k", values, ["k"], own=True) is None

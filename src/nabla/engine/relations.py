@@ -225,22 +225,20 @@ class Relations:
             state = self.states[scan.table]
             names = state.schema.names
             fields = dict(zip([*(f"c{i}" for i in range(len(names) - 1)), N], names, strict=True))
-            return StoredScan(state, fields, None if change is None else change.rename_columns(names))
+            return StoredScan(state, fields, None if change is None else change.rename_columns(names), own=True)
         if scan.table not in self.sources:
             return None
         source = self.sources[scan.table]
         if scan.at is At.OLD and source.past_is_gone:
             return None
         snapshot = source.at(scan.at)
-        return StoredScan(snapshot, dict(zip(source.names, snapshot.schema.names, strict=True)))
+        fields = dict(zip(source.names, snapshot.schema.names, strict=True))
+        return StoredScan(snapshot, fields, own=source.table.closed)
 
     def files(self, scan: Scan, stored: StoredScan) -> FileScan | None:
         """The files of the table that a scan reads, where DuckDB can read them."""
-        source = self.sources.get(scan.table)
-        if source is not None and not source.table.closed:
-            return None
         fields = {f: stored.fields[f] for f in scan.fields}
-        return scan_version(stored.snapshot, fields, scan.table, stored.more)
+        return scan_version(stored.snapshot, fields, scan.table, stored.more) if stored.own else None
 
     def change_files(self, scan: Scan) -> FileScan | None:
         """The files with the change of a table or view, where DuckDB can read them."""

@@ -13,6 +13,7 @@ from collections.abc import Hashable
 import pyarrow as pa
 
 MOST_BYTES = 1 << 30
+MOST_MISSED = 100_000
 LARGEST_TABLE = 10_000_000
 """Rows of a table that is kept: a larger one would push out many that are asked for as often."""
 
@@ -24,6 +25,7 @@ class KeptColumns:
         self.most_bytes = most_bytes
         self.bytes = 0
         self._columns: OrderedDict[Hashable, pa.ChunkedArray] = OrderedDict()
+        self._missed: OrderedDict[Hashable, None] = OrderedDict()
         self._lock = threading.Lock()
 
     def get(self, key: Hashable) -> pa.ChunkedArray | None:
@@ -31,6 +33,16 @@ class KeptColumns:
             if key in self._columns:
                 self._columns.move_to_end(key)
             return self._columns.get(key)
+
+    def is_worth_keeping(self, key: Hashable) -> bool:
+        """Whether a column is kept, or has been asked for before: a file that is looked into again will be once more."""
+        with self._lock:
+            if key in self._columns or key in self._missed:
+                return True
+            self._missed[key] = None
+            if len(self._missed) > MOST_MISSED:
+                self._missed.popitem(last=False)
+            return False
 
     def put(self, key: Hashable, column: pa.ChunkedArray) -> None:
         with self._lock:

@@ -26,6 +26,13 @@ def read_file(snapshot: Snapshot, file: DataFile, columns: Sequence[str] | None 
     return table if file.keep is None else table.filter(file.keep)
 
 
+def is_worth_keeping(snapshot: Snapshot, file: DataFile, column: str) -> bool:
+    """Whether `looked_up` has a column of a file at hand, or would rightly keep it for the next time."""
+    if snapshot.rows > column_cache.LARGEST_TABLE:
+        return False
+    return column_cache.KEPT.is_worth_keeping((snapshot.path(file), column, snapshot.schema.field(column).type))
+
+
 def looked_up(snapshot: Snapshot, file: DataFile, columns: Sequence[str]) -> pa.Table:
     """The same for a table that is looked up: what is read of it is at hand the next time, unless it is a large one."""
     if snapshot.rows > column_cache.LARGEST_TABLE:

@@ -33,6 +33,7 @@ _PLAIN = (
     kinds.is_floating,
 )
 
+FILE_NUMBER = "file_number"
 _WILD = "*?["
 """DuckDB takes a path with one of these for a pattern."""
 
@@ -50,24 +51,35 @@ class FileScan:
 
 
 def scan_version(
-    snapshot: Snapshot, fields: Mapping[str, str], label: str, more: pa.Table | None = None
+    snapshot: Snapshot,
+    fields: Mapping[str, str],
+    label: str,
+    more: pa.Table | None = None,
+    *,
+    numbered: bool = False,
 ) -> FileScan | None:
     """A version of a table, or None where DuckDB cannot read it. `fields` has the stored names of columns by those that the
-    query uses, `more` are rows to add, under the stored names. Tables beside the files get names that begin with `label`."""
+    query uses, `more` are rows to add, under the stored names. Tables beside the files get names that begin with `label`. Rows
+    can be `numbered`: a last column has the place of their file in the version."""
     if not fields or snapshot.partitioned_by or not _readable(snapshot, fields.values()):
         return None
     columns = [f"{quote(snapshot.stored[stored])} AS {quote(name)}" for name, stored in fields.items()]
-    whole = [file for file in snapshot.files if file.keep is None]
-    cut = [file for file in snapshot.files if file.keep is not None]
+    whole = [i for i, file in enumerate(snapshot.files) if file.keep is None]
+    cut = [i for i, file in enumerate(snapshot.files) if file.keep is not None]
+
+    def read(places: Sequence[int], hidden: str = "") -> str:
+        number = [f"{list(places)}[CAST(r.file_index AS BIGINT) + 1] AS {FILE_NUMBER}"] if numbered else []
+        paths = (snapshot.path(snapshot.files[place]) for place in places)
+        return _select([*columns, *number], f"{_read(paths)} AS r {hidden}")
+
     texts: list[str] = []
     tables: dict[str, pa.Table] = {}
     if whole:
-        texts.append(_select(columns, _read(map(snapshot.path, whole))))
+        texts.append(read(whole))
     if cut:
-        tables[f"{label} hidden"] = _hidden_rows(cut)
+        tables[f"{label} hidden"] = _hidden_rows([snapshot.files[place] for place in cut])
         same = "r.file_index = h.file AND r.file_row_number = h.place"
-        hidden = f"ANTI JOIN {quote(f'{label} hidden')} AS h ON {same}"
-        texts.append(_select(columns, f"{_read(map(snapshot.path, cut))} AS r {hidden}"))
+        texts.append(read(cut, f"ANTI JOIN {quote(f'{label} hidden')} AS h ON {same}"))
     if more is not None or not texts:
         tables[f"{label} more"] = snapshot.schema.empty_table() if more is None else more
         named = (f"{quote(stored)} AS {quote(name)}" for name, stored in fields.items())

@@ -54,11 +54,13 @@ _NUMBERS = count()
 
 @dataclass(frozen=True)
 class StoredScan:
-    """The table that a scan reads: its version, the stored names of the fields, and rows to add, under these names."""
+    """The table that a scan reads: its version, the stored names of the fields, and rows to add, under these names. `own`
+    says that all its files are Nabla's."""
 
     snapshot: Snapshot
     fields: dict[str, str]
     more: pa.Table | None = None
+    own: bool = False
 
 
 Shown = Callable[[Scan, str, pa.Array], tuple[pa.Table, pa.Array]]
@@ -224,7 +226,7 @@ class Lookup:
         shown, left = self.shown(scan, by_name[name], values)
         if len(left) * 2 > len(values):  # look up all values, so that both versions share the columns that are read
             shown, left = shown.slice(0, 0), values
-        rows = self._search.rows(stored.snapshot, by_name[name], left, columns, LARGEST)
+        rows = self._search.rows(stored.snapshot, by_name[name], left, columns, LARGEST, own=stored.own)
         if rows is None:
             return scan
         pieces = [shown.select(columns).cast(rows.schema), rows]
