@@ -6,6 +6,7 @@ one: each is a member of a UNION ALL, with its number beside its values, over ta
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
@@ -29,6 +30,7 @@ _VALUES: Mapping[str, Callable[[str], Any]] = {
     "smallint": int,
     "int": int,
     "bigint": int,
+    "float": lambda text: struct.unpack("f", struct.pack("f", float(text)))[0],
     "double": float,
     "decimal": Decimal,
     "string": str,

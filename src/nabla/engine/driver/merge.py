@@ -8,6 +8,7 @@ Arrow would compute differently.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from functools import partial
 from operator import itemgetter
@@ -20,6 +21,9 @@ from nabla._cached import once
 from nabla.algebra.types import decimal_of
 from nabla.calculus.partials import Extreme, Maintained, Partial
 from nabla.calculus.stages import ChangeTable
+from nabla.engine.driver.driver_query import run
+from nabla.engine.driver.duckdb_types import quote
+from nabla.engine.driver.file_scan import scan_version
 from nabla.planner.steps import Finish
 from nabla.storage import bags, reading
 from nabla.storage.bags import N
@@ -29,19 +33,23 @@ from nabla.storage.table import Snapshot
 Held = Mapping[str, pa.ChunkedArray]
 """The columns of a state by their names."""
 
+FEW_ROWS = 100_000
+"""So many rows of a log are read by Arrow sooner than DuckDB has begun."""
 LARGEST_STATE = 3_000_000
-"""Rows of a state's log up to which it is looked through on the driver."""
+"""Rows of a state's log up to which Arrow looks through it."""
 
 
 def merge(stage: ChangeTable, touched: pa.Table, log: Snapshot) -> pa.Table | None:
     """The signed change of the state, or None where Spark has to settle it."""
-    if log.rows > LARGEST_STATE or not all(_mergeable(p, log) for p in stage.extremes):
+    if not all(_mergeable(p, log) for p in stage.extremes):
         return None
     width = len(stage.keys)
     keys = touched.select(range(width))
     partials = touched.select(range(width, width + len(stage.partials)))
     deleted = touched.select(range(width + len(stage.partials), touched.num_columns))
     stored = _read_stored(log, keys.rename_columns(list(stage.state_fields[:width])))
+    if stored is None:
+        return None
     place = _places(stored.select(range(width)), keys)
     old = stored.select(range(width, width + len(stage.partials))).take(place)
     try:
@@ -144,17 +152,32 @@ def _mergeable(partial: Partial, log: Snapshot) -> bool:
     return not partial.column.type.startswith(("float", "double", "boolean", "binary"))
 
 
-def _read_stored(log: Snapshot, keys: pa.Table) -> pa.Table:
-    """The current rows of the state for keys that may be among the given ones."""
+def _read_stored(log: Snapshot, keys: pa.Table) -> pa.Table | None:
+    """The current rows of the state for keys that may be among the given ones; None if it is too large to look through."""
     wanted = bags.counted(keys)
     wanted = wanted.cast(pa.schema([*(log.schema.field(n) for n in wanted.column_names[:-1]), pa.field(N, pa.int64())]))
-    pieces = [log.schema.empty_table()]
-    for file in log.files:
-        if keys.num_columns and may_hold(file, wanted).num_rows == 0:
-            continue
-        rows = reading.read_file(log, file)
-        pieces.append(rows.take(bags.candidates(rows, wanted)) if keys.num_columns else rows)
-    return bags.consolidate(pa.concat_tables(pieces))
+    files = [file for file in log.files if not keys.num_columns or may_hold(file, wanted).num_rows]
+    found = _scan(replace(log, files=tuple(files)), wanted.drop_columns([N])) if keys.num_columns else None
+    if found is None and log.rows > LARGEST_STATE:
+        return None
+    if found is None:
+        read = (reading.read_file(log, file) for file in files)
+        pieces = [rows.take(bags.candidates(rows, wanted)) if keys.num_columns else rows for rows in read]
+        found = pa.concat_tables([log.schema.empty_table(), *pieces])
+    return bags.consolidate(found)
+
+
+def _scan(log: Snapshot, keys: pa.Table) -> pa.Table | None:
+    """The rows of a large log with these keys, found by DuckDB; None where Arrow reads it sooner or DuckDB cannot."""
+    if log.rows <= FEW_ROWS or any(kinds.is_floating(field.type) for field in keys.schema):
+        return None
+    scanned = scan_version(log, {name: name for name in log.schema.names}, "log")
+    if scanned is None:
+        return None
+    signs = {n: "IS NOT DISTINCT FROM" if keys[n].null_count else "=" for n in keys.column_names}
+    same = " AND ".join(f"t0.{quote(n)} {sign} looked.{quote(n)}" for n, sign in signs.items())
+    found = run(f"SELECT t0.* FROM t0 SEMI JOIN looked ON {same}", {"looked": keys}, {"t0": scanned})
+    return None if found is None else found.cast(log.schema)
 
 
 def _places(stored: pa.Table, keys: pa.Table) -> pa.Array:
