@@ -33,7 +33,8 @@ def fill(docs: Path) -> str:
     def part(found: re.Match[str]) -> str:
         if found[2] not in parts:
             raise NablaError("NABLA_BENCH", f"nothing is measured under the name {found[2]!r}", place=str(docs / PAGE))
-        return f"{found[1]}\n{parts[found[2]]}\n\n{found[3]}"
+        text = parts[found[2]]
+        return f"{found[1]}\n{text}\n\n{found[3]}" if text else found[1] + found[3]
 
     return _PART.sub(part, page)
 
