@@ -125,8 +125,8 @@ def tpcds(
     kind: Annotated[
         str,
         typer.Option(
-            help="Changes: facts (sales with their returns, and inventory), sales, returns, inventory, dimensions; "
-            "several with commas."
+            help="Changes: facts (sales with their returns, and inventory), sales, returns, inventory, dimensions, "
+            "all; several with commas."
         ),
     ] = "facts",
     data: DataFolder = Path("bench/data"),

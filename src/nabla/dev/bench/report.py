@@ -199,13 +199,13 @@ def planner(found: Sequence[Choice]) -> Section:
 
 
 def growth(
-    summaries: Iterable[Summary], kind: str = "mixed", asked: str = "auto"
+    summaries: Iterable[Summary], kinds: tuple[str, ...] = ("mixed", "facts"), asked: str = "auto"
 ) -> dict[tuple[float, float, float], float]:
     """The cost of a change at a larger scale over the cost of the same change at a smaller one, as a mean over views;
     by both scales and the size of the change in percent of the smaller tables."""
     by_scale: dict[tuple[float, float], dict[str, float]] = {}
     for s in summaries:
-        if (s.kind, s.asked) == (kind, asked) and s.mode != "skip":
+        if s.kind in kinds and s.asked == asked and s.mode != "skip":
             by_scale.setdefault((s.scale, round(s.scale * s.change, 9)), {})[s.view] = s.refresh_seconds
     found = {}
     for (small, size), before in by_scale.items():

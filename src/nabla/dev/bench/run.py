@@ -53,11 +53,13 @@ def run(suite: Suite, workload: Workload, data: Path, folder: Path, say: Say) ->
     """Yield all measurements as they are made. A lake in the folder from an earlier run is used again."""
     lake, scratch = nabla.open(folder), folder.with_name(folder.name + "-scratch")
     generated = suite.generate(data, workload.scale)
-    say(f"loading {suite.title} scale {workload.scale:g}")
+    if not lake.status():
+        say(f"loading {suite.title} scale {workload.scale:g}")
     suite.load(lake, generated)
     views = {name: suite.query(name, generated) for name in workload.views or suite.names}
     yield from _built(lake, views, workload, scratch, say)
-    views = {name: sql for name, sql in views.items() if name in lake.status()}
+    there = lake.status()
+    views = {name: sql for name, sql in views.items() if name in there}
     peers = [make(lake, views, folder.with_name(f"{folder.name}-{make.name}")) for make in workload.against]
     if workload.warm:
         _warm(suite, lake, views, workload, scratch, say)
@@ -101,7 +103,8 @@ def _warm(suite: Suite, lake: Lake, views: Mapping[str, str], workload: Workload
 
 
 def _built(lake: Lake, views: Mapping[str, str], workload: Workload, scratch: Path, say: Say) -> Iterator[Measurement]:
-    missing = {name: sql for name, sql in views.items() if name not in lake.status()}
+    there = lake.status()
+    missing = {name: sql for name, sql in views.items() if name not in there}
     if workload.builds:
         for one in measure_builds(lake, missing, workload.scale, scratch, workload.rounds):
             say(

@@ -62,14 +62,15 @@ UPDATES: dict[str, tuple[str, dict[str, str]]] = {
 def change(lake: Lake, share: float, number: int, kind: str) -> str:
     """Make one round of changes in one transaction; return a description of it."""
     chosen = KINDS[kind]
-    tables = [table for made in chosen for table in made.tables]
+    tables = dict.fromkeys(table for made in chosen for table in made.tables)
     parts = [part for made in chosen for part in made.make(lake, share, number)]
-    before = {table: lake.status()[table].version for table in tables}
+    before = lake.status()
     with lake.transaction() as tx:
         for part in parts:
             part(tx)
-    moved = {table: changed_rows(lake, table) for table in tables if lake.status()[table].version != before[table]}
-    return ", ".join(f"{rows} rows of {table}" for table, rows in moved.items()) or "nothing"
+    after = lake.status()
+    moved = [table for table in tables if after[table].version != before[table].version]
+    return ", ".join(f"{changed_rows(lake, table)} rows of {table}" for table in moved) or "nothing"
 
 
 def sales(lake: Lake, share: float, number: int) -> list[Parts]:
@@ -147,14 +148,17 @@ class Change:
     tables: tuple[str, ...]
 
 
-_RETURNS = tuple(channel.returns for channel in CHANNELS)
-_SALES = Change(sales, (*(channel.sales for channel in CHANNELS), *_RETURNS))
+_RETURN_TABLES = tuple(channel.returns for channel in CHANNELS)
+_SALES = Change(sales, (*(channel.sales for channel in CHANNELS), *_RETURN_TABLES))
+_RETURNS = Change(returns, _RETURN_TABLES)
 _INVENTORY = Change(inventory, ("inventory",))
+_DIMENSIONS = Change(dimensions, tuple(UPDATES))
 KINDS: dict[str, tuple[Change, ...]] = {
     "facts": (_SALES, _INVENTORY),
     "sales": (_SALES,),
-    "returns": (Change(returns, _RETURNS),),
+    "returns": (_RETURNS,),
     "inventory": (_INVENTORY,),
-    "dimensions": (Change(dimensions, tuple(UPDATES)),),
+    "dimensions": (_DIMENSIONS,),
+    "all": (_SALES, _RETURNS, _INVENTORY, _DIMENSIONS),
 }
 """The kinds of change: `facts` is sales with their returns, and inventory."""
