@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -111,21 +111,22 @@ def _made_whole(target: Path) -> Iterator[Path]:
             whole.rename(target)
 
 
-def load(lake: Lake, data: Path) -> None:
-    """Create all tables that are not there yet, with their keys, and the foreign keys that the generated rows keep: at
-    small scales the generator refers to rows that it leaves out."""
+def load(lake: Lake, data: Path, tables: Collection[str] = tuple(KEYS)) -> None:
+    """Create the tables that are not there yet, with their keys, and the foreign keys that the generated rows keep: at
+    small scales the generator may refer to rows that it leaves out."""
     there = lake.status()
     for table, key in KEYS.items():
-        if table not in there:
+        if table in tables and table not in there:
             frame = lake.spark.read.parquet(str(data / f"{table}.parquet"))
-            lake.create_table(table, data=frame, key=key, foreign_keys=_foreign_keys(data, table))
+            lake.create_table(table, data=frame, key=key, foreign_keys=_foreign_keys(data, table, tables))
 
 
-def _foreign_keys(data: Path, table: str) -> dict[str, str]:
+def _foreign_keys(data: Path, table: str, tables: Collection[str]) -> dict[str, str]:
     found = {}
     for column in pq.read_schema(data / f"{table}.parquet").names:
         for end, other in REFERENCES.items():
-            if column.endswith(end) and other != table and _refers(data, table, column, other):
+            named = column.endswith(end) and other in tables and other != table
+            if named and _refers(data, table, column, other):
                 found[column] = f"{other}.{KEYS[other][0]}"
     return found
 
