@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import pytest
 
 from nabla.dev.bench.findings import estimated, exactness, failures, recomputed
 from nabla.dev.bench.measure import BUILD, FAILED, ChangeRound, Measurement, failure, summarize
+from nabla.dev.bench.peers import Peer
 from nabla.dev.bench.report import followers, peer_means, tables
 from nabla.errors import NablaError
 
@@ -66,3 +68,17 @@ def test_peers_are_compared_over_the_views_that_changed() -> None:
     assert {f.view: f.ratio for f in found} == {"q01": 2, "q02": 0.5}
     (row,) = peer_means(found).rows
     assert row == ("duckdb", "scale 1, 0.1 % facts", 2, pytest.approx(1), 0.5, "q02")
+
+
+def test_a_peers_record_says_nothing_about_the_view_of_nabla() -> None:
+    class Slow(Peer):
+        name = "slow"
+
+        def __init__(self) -> None: ...
+
+        def follow(self, found: Mapping[str, Measurement]) -> Iterator[Measurement]:
+            return (self.timed(ours, 5) for ours in found.values())
+
+    ours = replace(measured("q01", mode="full"), verdict="exact", reason="no rule", estimate=1.0)
+    (theirs,) = Slow().follow({"q01": ours})
+    assert theirs == replace(measured("q01", "slow", "slow", 5), jobs=0, rows_read=0)

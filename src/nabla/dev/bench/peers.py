@@ -160,17 +160,8 @@ class MergePipeline(Peer):
             self._merge(PIPELINES[view], path)
             seconds = time.perf_counter() - begun
             self._check(view, path)
-            if view not in found:
-                continue
-            yield replace(
-                found[view],
-                asked=self.name,
-                mode=self.name,
-                refresh_seconds=seconds,
-                jobs=0,
-                rows_read=0,
-                estimate=None,
-            )
+            if view in found:
+                yield self.timed(found[view], seconds)
         self.changes.mark_seen()
 
     def _merge(self, sums: Sums, path: str) -> None:
