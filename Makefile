@@ -54,8 +54,9 @@ format: setup
 
 bench: setup $(VENV)/.bench
 	$(BIN)/nabla bench small
-	$(BIN)/nabla bench tpch --verify
+	$(BIN)/nabla bench tpch --verify --against duckdb
 	$(BIN)/nabla bench tpch --modes strict --kind mixed,parties --rounds 2 --verify
+	$(BIN)/nabla bench tpcds --kind facts,dimensions --verify
 	$(BIN)/nabla bench rules
 	$(BIN)/nabla bench constraints
 

@@ -7,15 +7,20 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
 from nabla.cli.output import out, reporting
+
+if TYPE_CHECKING:
+    from nabla.dev.bench.peers import Peer
+    from nabla.dev.bench.run import Workload
+    from nabla.dev.bench.suite import Suite
 
 app = typer.Typer(
     name="bench", help="Measure refreshes against recomputing, on this machine, in one run.", no_args_is_help=True
@@ -25,6 +30,18 @@ JsonOption = Annotated[bool, typer.Option("--json", help="End with one line of J
 LakeFolder = Annotated[Path | None, typer.Option(help="Keep the lake in this folder, and use the one that is there.")]
 ResultsOption = Annotated[
     Path | None, typer.Option(help="Add all measurements to this file; tables and figures show all that it has.")
+]
+ViewsOption = Annotated[str, typer.Option(help="all, or query numbers such as 1,3,6.")]
+RoundsOption = Annotated[
+    int, typer.Option(min=0, help="Rounds for each size and mode; medians are shown. 0 shows what --results has.")
+]
+ModesOption = Annotated[str, typer.Option(help="auto, incremental, or both as auto,incremental.")]
+DataFolder = Annotated[Path, typer.Option(help="Where generated data is kept.")]
+VerifyOption = Annotated[bool, typer.Option("--verify", help="Verify every view after every round.")]
+BuildsOption = Annotated[bool, typer.Option("--builds", help="Measure initial builds, too.")]
+WarmOption = Annotated[bool, typer.Option(help="Begin with a round that is not measured.")]
+PlotFolder = Annotated[
+    Path | None, typer.Option(help="Draw cost against the size of the change and of the tables into this folder.")
 ]
 DebugOption = Annotated[bool, typer.Option("--debug", help="Show Python's traceback when something goes wrong.")]
 
@@ -57,69 +74,148 @@ def _scratch() -> Iterator[Path]:
 def tpch(
     scale: Annotated[float, typer.Option(help="TPC-H scale factor.")] = 1.0,
     change: Annotated[str, typer.Option(help="Changed orders in percent; several as 0.01,0.1,1.")] = "0.1",
-    views: Annotated[str, typer.Option(help="all, or query numbers such as 1,3,6.")] = "all",
-    rounds: Annotated[
-        int, typer.Option(min=0, help="Rounds for each size and mode; medians are shown. 0 shows what --results has.")
-    ] = 3,
-    modes: Annotated[str, typer.Option(help="auto, incremental, or both as auto,incremental.")] = "auto",
+    views: ViewsOption = "all",
+    rounds: RoundsOption = 3,
+    modes: ModesOption = "auto",
     kind: Annotated[
         str, typer.Option(help="Changes: mixed, insert or delete (orders with lines), parties; several with commas.")
     ] = "mixed",
     place: Annotated[Literal["scattered", "recent"], typer.Option(help="Which orders go.")] = "scattered",
-    data: Annotated[Path, typer.Option(help="Where generated data is kept.")] = Path("bench/data"),
-    verify: Annotated[bool, typer.Option("--verify", help="Verify every view after every round.")] = False,
-    builds: Annotated[bool, typer.Option("--builds", help="Measure initial builds, too.")] = False,
+    data: DataFolder = Path("bench/data"),
+    verify: VerifyOption = False,
+    builds: BuildsOption = False,
     against: Annotated[
-        str, typer.Option(help="Peers, on the same changes: merge (pipelines written by hand with MERGE), pathway.")
+        str,
+        typer.Option(
+            help="Peers, on the same changes: duckdb (recomputes and writes), merge (pipelines written by hand with "
+            "MERGE), pathway; several with commas."
+        ),
     ] = "",
     spellings: Annotated[
         str,
         typer.Option(help="How the year of a date is written: year, extract, date_part; several make several views."),
     ] = "year",
+    warm: WarmOption = True,
     lake: LakeFolder = None,
     results: ResultsOption = None,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw cost against the size of the change and of the tables into this folder.")
-    ] = None,
+    plot: PlotFolder = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
     """TPC-H queries as views: orders and their lines change, each view is refreshed, and recomputed by plain Spark."""
-    from nabla.dev.bench import report, tpch_run
-    from nabla.dev.bench.measure import Measurement, summarize
+    from nabla.dev.bench import tpch as queries
+    from nabla.dev.bench.duckdb_peer import DuckDB
     from nabla.dev.bench.pathway_peer import Pathway
-    from nabla.dev.bench.peers import MergePipeline, Peer
-    from nabla.dev.bench.plot import draw_base, draw_change
-    from nabla.dev.bench.records import Records
-    from nabla.dev.bench.tpch import Kind, Spelling
+    from nabla.dev.bench.peers import MergePipeline
+
+    peers: dict[str, type[Peer]] = {"duckdb": DuckDB, "merge": MergePipeline, "pathway": Pathway}
+    suite = queries.suite(_listed(spellings, get_args(queries.Spelling), "spelling of a year"), place)
+    workload = _workload(suite, scale, change, views, rounds, modes, kind, verify, builds, against, peers, warm)
+    _measure(suite, workload, data, lake, results, plot, as_json)
+
+
+@app.command()
+@reporting
+def tpcds(
+    scale: Annotated[float, typer.Option(help="TPC-DS scale factor.")] = 1.0,
+    change: Annotated[str, typer.Option(help="Changed rows in percent; several as 0.01,0.1,1.")] = "0.1",
+    views: ViewsOption = "all",
+    rounds: RoundsOption = 3,
+    modes: ModesOption = "auto",
+    kind: Annotated[
+        str,
+        typer.Option(
+            help="Changes: facts (sales with their returns, and inventory), sales, returns, inventory, dimensions, "
+            "all; several with commas."
+        ),
+    ] = "facts",
+    data: DataFolder = Path("bench/data"),
+    verify: VerifyOption = False,
+    builds: BuildsOption = False,
+    against: Annotated[str, typer.Option(help="Peers, on the same changes: duckdb (recomputes and writes).")] = "",
+    warm: WarmOption = True,
+    lake: LakeFolder = None,
+    results: ResultsOption = None,
+    plot: PlotFolder = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """TPC-DS queries as views: facts or dimensions change, each view is refreshed, and recomputed by plain Spark.
+
+    The data and the queries come from DuckDB's extension. The version of DuckDB that has it is installed into the folder of
+    generated data on first use.
+    """
+    from nabla.dev.bench import tpcds as queries
+    from nabla.dev.bench.duckdb_peer import DuckDB
+
+    workload = _workload(
+        queries.SUITE, scale, change, views, rounds, modes, kind, verify, builds, against, {"duckdb": DuckDB}, warm
+    )
+    _measure(queries.SUITE, workload, data, lake, results, plot, as_json)
+
+
+def _workload(
+    suite: Suite,
+    scale: float,
+    change: str,
+    views: str,
+    rounds: int,
+    modes: str,
+    kind: str,
+    verify: bool,
+    builds: bool,
+    against: str,
+    peers: Mapping[str, type[Peer]],
+    warm: bool,
+) -> Workload:
+    """What the options of a benchmark ask for."""
+    from nabla.dev.bench.run import Workload, chosen, numbers
     from nabla.planner.steps import Mode
 
-    peers: dict[str, type[Peer]] = {"merge": MergePipeline, "pathway": Pathway}
-    workload = tpch_run.Workload(
+    return Workload(
         scale,
-        tpch_run.numbers(change),
-        tpch_run.chosen(views),
+        numbers(change),
+        chosen(views, suite.names),
         rounds,
         _listed(modes, get_args(Mode), "mode"),
-        _listed(kind, get_args(Kind), "kind of change"),
-        place,
+        _listed(kind, suite.kinds, "kind of change"),
         verify,
         builds,
         tuple(peers[name] for name in _listed(against, tuple(peers), "peer")) if against else (),
-        _listed(spellings, get_args(Spelling), "spelling of a year"),
+        warm,
     )
+
+
+def _measure(
+    suite: Suite,
+    workload: Workload,
+    data: Path,
+    lake: Path | None,
+    results: Path | None,
+    plot: Path | None,
+    as_json: bool,
+) -> None:
+    """Run a benchmark and print its report; exit code 1 if a view failed in this run, or was not its query."""
+    from nabla.dev.bench import report
+    from nabla.dev.bench.measure import Measurement
+    from nabla.dev.bench.plot import draw_curves
+    from nabla.dev.bench.records import Records
+    from nabla.dev.bench.run import run
+
+    failed = False
     with _scratch() as folder:
         measured = Records(Measurement, results)
-        for one in tpch_run.run(workload, data, lake or folder / "tpch", _say) if rounds else ():
+        for one in run(suite, workload, data, lake or folder / suite.name, _say) if workload.rounds else ():
             measured.add(one)
+            failed = failed or bool(one.problem)
     out().print(report.tables(measured.all), markup=False, highlight=False)
     if plot is not None:
         plot.mkdir(parents=True, exist_ok=True)
-        shown = [s for s in summarize(measured.all) if s.asked == workload.modes[0]]
-        draw_change(shown, plot / "tpch-change.svg")
-        draw_base(shown, plot / "tpch-base.svg")
+        draw_curves(suite, measured.all, plot, workload.modes[0], workload.modes[0])
     if as_json:
         print(report.to_json(measured.all))  # noqa: T201
+    if failed:
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -151,16 +247,17 @@ def nested(
     maintained (mtn: all keys of the update are there; inc: none is) and recomputed (rec). The maintenance limit is the
     size at which mtn costs as much as rec.
     """
-    from nabla.dev.bench import nested_limits, nested_run, tpch_run
+    from nabla.dev.bench import nested_limits, nested_run
     from nabla.dev.bench.plot import draw_limits, draw_right
     from nabla.dev.bench.records import Records
+    from nabla.dev.bench.run import numbers
     from nabla.dev.bench.university import EXPERIMENTS
 
     names = tuple(e.name for e in EXPERIMENTS)
     wanted = names if views == "all" else _listed(views, names, "view of this benchmark")
     workload = nested_run.Workload(
         size,
-        tpch_run.numbers(sizes),
+        numbers(sizes),
         tuple(e for e in EXPERIMENTS if e.name in wanted),
         rounds,
         _listed(operands, get_args(nested_run.Operand), "operand"),
@@ -207,7 +304,7 @@ def constraints(
     scale: Annotated[float, typer.Option(help="TPC-H scale factor.")] = 1.0,
     change: Annotated[float, typer.Option(help="Changed orders of a transaction, in percent.")] = 0.1,
     rounds: Annotated[int, typer.Option(min=1, help="Transactions; medians are shown.")] = 5,
-    data: Annotated[Path, typer.Option(help="Where generated data is kept.")] = Path("bench/data"),
+    data: DataFolder = Path("bench/data"),
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:

@@ -9,14 +9,19 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from nabla.dev.bench import nested_limits, report
-from nabla.dev.bench.measure import Measurement, summarize
+from nabla.dev.bench import nested_limits, report, tpcds, tpch
+from nabla.dev.bench.findings import findings
+from nabla.dev.bench.measure import Measurement
 from nabla.dev.bench.nested_run import Timed
-from nabla.dev.bench.plot import draw_base, draw_change, draw_limits, draw_right
+from nabla.dev.bench.plot import draw_curves, draw_limits, draw_right
 from nabla.dev.bench.records import Records
+from nabla.dev.bench.suite import Suite
 from nabla.errors import NablaError
 
 PAGE = "performance.md"
+SHOWN = 0.1
+"""The size of change, in percent, for which the page shows every view."""
+NOTHING = "Nothing is recorded yet."
 _PART = re.compile(r"(<!-- measured: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -28,7 +33,8 @@ def fill(docs: Path) -> str:
     def part(found: re.Match[str]) -> str:
         if found[2] not in parts:
             raise NablaError("NABLA_BENCH", f"nothing is measured under the name {found[2]!r}", place=str(docs / PAGE))
-        return f"{found[1]}\n{parts[found[2]]}\n\n{found[3]}"
+        text = parts[found[2]]
+        return f"{found[1]}\n{text}\n\n{found[3]}" if text else found[1] + found[3]
 
     return _PART.sub(part, page)
 
@@ -36,35 +42,39 @@ def fill(docs: Path) -> str:
 def make(docs: Path) -> None:
     """The page and its figures."""
     (docs / PAGE).write_text(fill(docs), encoding="utf-8")
-    summaries = summarize(_tpch(docs))
-    draw_change([s for s in summaries if s.asked == "incremental"], docs / "tpch-change.svg")
-    draw_base([s for s in summaries if s.asked == "auto"], docs / "tpch-base.svg")
+    for suite in (tpch.suite(), tpcds.SUITE):
+        if found := _measured(docs, suite):
+            draw_curves(suite, found, docs, "incremental", "auto")
     draw_limits(nested_limits.curves(_nested(docs), "left"), docs / "nested-limits.svg")
     draw_right(nested_limits.curves(_nested(docs), "right"), docs / "nested-right.svg")
 
 
 def _parts(docs: Path) -> Mapping[str, str]:
-    tpch = _tpch(docs)
-    return {
-        "tpch-overview": report.overview(report.by_setting(tpch)).markdown(),
-        "tpch-views": _views(tpch),
-        "tpch-together": "\n\n".join(section.markdown() for section in report.together(tpch)),
-        "nested": nested_limits.limits(_nested(docs)).markdown(),
-    }
+    parts = {"nested": nested_limits.limits(_nested(docs)).markdown()}
+    for suite in (tpch.suite(), tpcds.SUITE):
+        found = _measured(docs, suite)
+        overview = report.overview(report.by_setting(found))
+        parts |= {
+            f"{suite.name}-overview": overview.markdown() if found else NOTHING,
+            f"{suite.name}-views": _views(found),
+            f"{suite.name}-together": "\n\n".join(s.markdown() for s in report.together(found, SHOWN)),
+            f"{suite.name}-findings": "\n\n".join(s.markdown() for s in findings(found)),
+        }
+    return parts
 
 
 def _views(measurements: list[Measurement]) -> str:
-    """The views one by one, for the planner's choices after a change of a thousandth of the orders."""
+    """The views one by one, for the planner's choices after a change of a thousandth."""
     shown = {
         name: ratios
         for name, ratios in report.by_setting(measurements).items()
-        if (ratios.worst.asked, ratios.worst.change) == ("auto", 0.1)
+        if (ratios.worst.asked, ratios.worst.change) == ("auto", SHOWN)
     }
     return "\n\n".join(report.views(name, ratios).markdown() for name, ratios in shown.items())
 
 
-def _tpch(docs: Path) -> list[Measurement]:
-    return Records(Measurement, docs / "measurements/tpch.jsonl").all
+def _measured(docs: Path, suite: Suite) -> list[Measurement]:
+    return Records(Measurement, docs / f"measurements/{suite.name}.jsonl").all
 
 
 def _nested(docs: Path) -> list[Timed]:

@@ -8,7 +8,6 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +81,8 @@ class Pathway(Peer):
         seconds = (time.perf_counter() - begun) / len(self.contents)
         self.changes.mark_seen()
         for view in self.contents:
-            yield replace(found[view], asked=self.name, mode=self.name, refresh_seconds=seconds, jobs=0, rows_read=0)
+            if view in found:
+                yield self.timed(found[view], seconds)
 
     def _wanted(self) -> dict[str, list[list[str]]]:
         return {view: rough(self.lake.read(view).collect()) for view in self.contents}

@@ -31,6 +31,21 @@ class Peer(ABC):
     def follow(self, found: Mapping[str, Measurement]) -> Iterator[Measurement]:
         """Bring its views up to date, and return the times; `found` has the times of Nabla by view."""
 
+    def timed(self, ours: Measurement, seconds: float) -> Measurement:
+        """The record of a view that took the peer so long, beside the one of Nabla after the same change."""
+        return replace(
+            ours,
+            asked=self.name,
+            mode=self.name,
+            refresh_seconds=seconds,
+            jobs=0,
+            rows_read=0,
+            estimate=None,
+            reason="",
+            verdict="",
+            problem="",
+        )
+
 
 class Changes:
     """The change of orders and lines since the peer was last brought up to date, with weights `_n`."""
@@ -145,7 +160,8 @@ class MergePipeline(Peer):
             self._merge(PIPELINES[view], path)
             seconds = time.perf_counter() - begun
             self._check(view, path)
-            yield replace(found[view], asked=self.name, mode=self.name, refresh_seconds=seconds, jobs=0, rows_read=0)
+            if view in found:
+                yield self.timed(found[view], seconds)
         self.changes.mark_seen()
 
     def _merge(self, sums: Sums, path: str) -> None:

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from nabla.dev.bench.measure import Summary, geometric_mean
+from nabla.dev.bench.duckdb_peer import DuckDB
+from nabla.dev.bench.measure import Measurement, Summary, geometric_mean, summarize
 from nabla.dev.bench.nested_limits import Curves
 from nabla.dev.bench.nested_run import Kind
+from nabla.dev.bench.suite import Suite
 from nabla.dev.bench.university import EXPERIMENTS
 from nabla.errors import NablaError
 
@@ -16,8 +18,19 @@ _SCALES = ("#1f77b4", "#2ca02c", "#9467bd", "#ff7f0e")
 _COLOURS: Mapping[Kind, str] = {"rec": "#d62728", "inc": "#2ca02c", "mtn": "#1f77b4"}
 
 
-def draw_change(summaries: Sequence[Summary], path: Path) -> None:
-    """The ratio of refresh to recompute against the size of the change; where a curve crosses one, recomputing wins."""
+def draw_curves(suite: Suite, measurements: Sequence[Measurement], folder: Path, change: str, base: str) -> None:
+    """The curves of a benchmark: against the size of the change for refreshes in the mode `change`, and against the size of
+    the tables for those in the mode `base`."""
+    by_mode: dict[str, list[Summary]] = {change: [], base: [], DuckDB.name: []}
+    for summary in summarize(measurements):
+        by_mode.setdefault(summary.asked, []).append(summary)
+    draw_change(by_mode[change], by_mode[DuckDB.name], folder / f"{suite.name}-change.svg")
+    draw_base(by_mode[base], suite.title, folder / f"{suite.name}-base.svg")
+
+
+def draw_change(summaries: Sequence[Summary], by_duckdb: Sequence[Summary], path: Path) -> None:
+    """The ratio of refresh to recompute against the size of the change; where a curve crosses one, recomputing wins. DuckDB's
+    recompute is drawn beside it, as a mean over the views that it recomputed."""
     shown = [s for s in summaries if s.mode != "skip"]
     scales = sorted({s.scale for s in shown})
     figure = _figure(8, 5)
@@ -25,17 +38,24 @@ def draw_change(summaries: Sequence[Summary], path: Path) -> None:
     for scale, colour in zip(scales, _SCALES * len(scales), strict=False):
         curves = _by_view((s.view, s.change, 1 / s.ratio) for s in shown if s.scale == scale)
         _all_and_mean(axes, curves, colour, f"scale {scale:g}, mean")
+        peer = _by_view((s.view, s.change, 1 / s.ratio) for s in by_duckdb if s.scale == scale)
+        if peer:
+            points = zip(*_means(peer.values()), strict=True)
+            axes.plot(
+                *points, color=colour, linestyle=":", marker="s", label=f"scale {scale:g}, DuckDB recomputes, mean"
+            )
     axes.axhline(1, color="#d62728", linewidth=1, linestyle="--", label="recompute and write")
     axes.set(xscale="log", yscale="log")
-    axes.set_xlabel("changed orders, percent")
-    axes.set_ylabel("refresh time over recompute time")
+    axes.set_xlabel("changed rows, percent")
+    axes.set_ylabel("time over that of recomputing by Spark")
     axes.legend()
     _save(figure, path)
 
 
-def draw_base(summaries: Sequence[Summary], path: Path) -> None:
+def draw_base(summaries: Sequence[Summary], title: str, path: Path) -> None:
     """Seconds against the size of the tables, for the change that was measured at the most scales."""
-    shown = [s for s in summaries if s.mode != "skip" and s.kind == "mixed"]
+    kinds = [s.kind for s in summaries]
+    shown = [s for s in summaries if s.mode != "skip" and s.kind == max(kinds, key=kinds.count)]
     figure = _figure(6, 4)
     axes = figure.subplots()
     scales_of: dict[float, set[float]] = {}
@@ -47,14 +67,14 @@ def draw_base(summaries: Sequence[Summary], path: Path) -> None:
         for what, colour, seconds in (
             ("recompute and write", "#d62728", [(s.view, s.scale, s.recompute_seconds) for s in same]),
             (
-                f"refresh after {round(15_000 * size):,} orders changed",
+                f"refresh after a change of {size:g} % of scale 1",
                 "#1f77b4",
                 [(s.view, s.scale, s.refresh_seconds) for s in same],
             ),
         ):
             _all_and_mean(axes, _by_view(seconds), colour, what)
     axes.set(xscale="log", yscale="log")
-    axes.set_xlabel("TPC-H scale")
+    axes.set_xlabel(f"{title} scale")
     axes.set_ylabel("seconds")
     axes.legend()
     _save(figure, path)

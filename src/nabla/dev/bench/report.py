@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import get_args
 
+from nabla.dev.bench.findings import estimated, findings
 from nabla.dev.bench.measure import BUILD, Measurement, Summary, geometric_mean, summarize
 from nabla.dev.bench.section import Section
 from nabla.planner.steps import Mode
@@ -50,12 +52,19 @@ def sections(measurements: Sequence[Measurement]) -> list[Section]:
     found = [views(setting, ratios) for setting, ratios in settings.items()]
     if len(settings) > 1:
         found.append(overview(settings))
-    return found + together(measurements)
+    return found + together(measurements) + findings(measurements)
 
 
-def together(measurements: Sequence[Measurement]) -> list[Section]:
-    """All sections but the ratios."""
-    parts = (builds(measurements), peers(measurements), planner(choices(measurements)), growth_section(measurements))
+def together(measurements: Sequence[Measurement], change: float | None = None) -> list[Section]:
+    """All sections but the ratios and findings; peers view by view for all sizes of change, or for one."""
+    followed = followers(measurements)
+    parts = (
+        builds(measurements),
+        peers([f for f in followed if change in (None, f.change)]),
+        peer_means(followed),
+        planner(choices(measurements)),
+        growth_section(measurements),
+    )
     return [part for part in parts if part.rows]
 
 
@@ -89,18 +98,55 @@ def builds(measurements: Sequence[Measurement]) -> Section:
     return Section("Initial builds", ("scale", "view", "built s", "Spark writes s", "ratio"), rows, note)
 
 
-def peers(measurements: Sequence[Measurement]) -> Section:
-    """The time of peers divided by the time of Nabla after the same change."""
+@dataclass(frozen=True)
+class Follower:
+    """A peer's time and Nabla's for one view, after the same changes."""
+
+    peer: str
+    view: str
+    scale: float
+    change: float
+    kind: str
+    peer_seconds: float
+    seconds: float
+
+    @property
+    def ratio(self) -> float:
+        return self.peer_seconds / self.seconds
+
+    @property
+    def setting(self) -> str:
+        return f"scale {self.scale:g}, {self.change:g} % {self.kind}"
+
+
+def followers(measurements: Sequence[Measurement]) -> list[Follower]:
+    """The peers of views that changed, beside the planner's own choice; beside another mode if that was not measured."""
     summaries = summarize(measurements)
-    ours = {_change(s): s.refresh_seconds for s in summaries if s.asked == "auto"}
-    rows = []
+    ours: dict[tuple[float, float, str, str], Summary] = {}
     for s in summaries:
-        if s.asked not in (*get_args(Mode), BUILD) and _change(s) in ours:
-            took = ours[_change(s)]
-            rows.append(
-                (f"{s.scale:g}", f"{s.change:g}", s.view, s.asked, s.refresh_seconds, took, s.refresh_seconds / took)
-            )
+        if s.asked == "auto" or (s.asked in get_args(Mode) and _change(s) not in ours):
+            ours[_change(s)] = s
+    return [
+        Follower(s.asked, s.view, s.scale, s.change, s.kind, s.refresh_seconds, ours[_change(s)].refresh_seconds)
+        for s in summaries
+        if s.asked not in (*get_args(Mode), BUILD) and _change(s) in ours and ours[_change(s)].mode != "skip"
+    ]
+
+
+def peers(found: Sequence[Follower]) -> Section:
+    """The time of peers divided by the time of Nabla after the same change."""
+    rows = [(f"{f.scale:g}", f"{f.change:g}", f.view, f.peer, f.peer_seconds, f.seconds, f.ratio) for f in found]
     return Section("Peers", ("scale", "change %", "view", "peer", "peer s", "Nabla s", "ratio"), rows)
+
+
+def peer_means(found: Sequence[Follower]) -> Section:
+    rows = []
+    for peer, setting in dict.fromkeys((f.peer, f.setting) for f in found):
+        mine = [f for f in found if (f.peer, f.setting) == (peer, setting)]
+        worst = min(mine, key=lambda f: f.ratio)
+        rows.append((peer, setting, len(mine), geometric_mean([f.ratio for f in mine]), worst.ratio, worst.view))
+    headings = ("peer", "setting", "views that changed", "mean", "worst", "view")
+    return Section("Time of peers over that of a refresh, geometric means", headings, rows)
 
 
 def _change(s: Summary) -> tuple[float, float, str, str]:
@@ -153,13 +199,13 @@ def planner(found: Sequence[Choice]) -> Section:
 
 
 def growth(
-    summaries: Iterable[Summary], kind: str = "mixed", asked: str = "auto"
+    summaries: Iterable[Summary], kinds: tuple[str, ...] = ("mixed", "facts"), asked: str = "auto"
 ) -> dict[tuple[float, float, float], float]:
     """The cost of a change at a larger scale over the cost of the same change at a smaller one, as a mean over views;
     by both scales and the size of the change in percent of the smaller tables."""
     by_scale: dict[tuple[float, float], dict[str, float]] = {}
     for s in summaries:
-        if (s.kind, s.asked) == (kind, asked) and s.mode != "skip":
+        if s.kind in kinds and s.asked == asked and s.mode != "skip":
             by_scale.setdefault((s.scale, round(s.scale * s.change, 9)), {})[s.view] = s.refresh_seconds
     found = {}
     for (small, size), before in by_scale.items():
@@ -182,6 +228,10 @@ def to_json(measurements: Sequence[Measurement]) -> str:
     said: dict[str, object] = {
         "views": [asdict(s) for s in summarize(measurements)],
         "choices": [asdict(c) for c in choices(measurements)],
+        "peers": [asdict(f) | {"ratio": f.ratio} for f in followers(measurements)],
+        "estimates": [asdict(e) for e in estimated(measurements)],
+        "verdicts": dict(Counter(m.verdict for m in measurements if m.verdict)),
+        "problems": [{"view": m.view, "setting": m.setting, "problem": m.problem} for m in measurements if m.problem],
     }
     if refreshed:
         said |= {"mean": Ratios(tuple(refreshed)).mean, "worst": Ratios(tuple(refreshed)).worst.ratio}

@@ -6,13 +6,15 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast, get_args
 
 import pyarrow as pa
 from pyspark.sql import functions as F
 
+from nabla.dev.bench.suite import Suite, changed_rows, scattered
 from nabla.errors import NablaError
 from nabla.lake.facade import Lake
 
@@ -73,8 +75,11 @@ def generate(folder: Path, scale: float) -> Path:
 
 
 def load(lake: Lake, data: Path) -> None:
-    """Create all eight tables, with their keys and foreign keys."""
+    """Create those of the eight tables that are not there yet, with their keys and foreign keys."""
+    there = lake.status()
     for table, key in KEYS.items():
+        if table in there:
+            continue
         frame = lake.spark.read.parquet(str(data / f"{table}.parquet"))
         lake.create_table(table, data=frame, key=key, foreign_keys=FOREIGN.get(table))
 
@@ -90,7 +95,7 @@ def change(lake: Lake, share: float, number: int, kind: Kind, place: Spread) -> 
     if kind == "parties":
         update_parties(lake, share, number)
         tables = ("customer", "supplier", "part")
-        return ", ".join(f"{_changed(lake, table) // 2} rows of {table}" for table in tables) + " updated"
+        return ", ".join(f"{changed_rows(lake, table) // 2} rows of {table}" for table in tables) + " updated"
     orders, lines = change_orders(lake, share, number, kind, place)
     return f"{orders} orders and {lines} lines changed"
 
@@ -119,20 +124,15 @@ def change_orders(
             tx.delete("lineitem", where=gone.format(key="l_orderkey"))
         for table, rows in new.items():
             tx.insert(table, rows)
-    return _changed(lake, "orders"), _changed(lake, "lineitem")
+    return changed_rows(lake, "orders"), changed_rows(lake, "lineitem")
 
 
 def _chosen(share: float, number: int, place: Spread, low: int, high: int) -> tuple[str, str]:
     """Conditions for the orders that go and for those that are copied: disjoint where there are enough of them."""
-    if place == "recent":
-        span = max(1, round((high - low) * share))
-        return f"{{key}} > {high - span}", f"{{key}} > {high - 2 * span} AND {{key}} <= {high - span}"
-    if share >= 1:
-        return "true", "true"
-    parts = 1_000_000
-    most = round(parts * share)
-    place_of = f"pmod(hash({{key}}, {number}), {parts})"
-    return f"{place_of} < {most}", f"{place_of} >= {min(most, parts - most)} AND {place_of} < {min(2 * most, parts)}"
+    if place == "scattered":
+        return scattered(share, number)
+    span = max(1, round((high - low) * share))
+    return f"{{key}} > {high - span}", f"{{key}} > {high - 2 * span} AND {{key}} <= {high - span}"
 
 
 def update_parties(lake: Lake, share: float, number: int) -> None:
@@ -166,6 +166,16 @@ def update_parties(lake: Lake, share: float, number: int) -> None:
         )
 
 
-def _changed(lake: Lake, table: str) -> int:
-    event = lake.history(table, limit=1)[0]
-    return (event.inserted or 0) + (event.deleted or 0)
+def suite(spellings: Sequence[Spelling] = ("year",), place: Spread = "scattered") -> Suite:
+    """TPC-H, with a view for every spelling of a query, and changes in one place."""
+    spelt = {view_name(number, spelling): (number, spelling) for number in QUERIES for spelling in spellings}
+    return Suite(
+        "tpch",
+        "TPC-H",
+        tuple(spelt),
+        get_args(Kind),
+        generate,
+        load,
+        lambda name, data: query(*spelt[name]),
+        lambda lake, share, number, kind: change(lake, share, number, cast(Kind, kind), place),
+    )
