@@ -31,7 +31,8 @@ from nabla.algebra.nodes import (
 from nabla.algebra.notation.formula import JOIN_SIGNS
 from nabla.algebra.notation.tree import notation
 from nabla.algebra.sql import to_sql
-from nabla.papers.pair_laws import ViewOperator
+from nabla.algebra.traverse import parts
+from nabla.papers.pair_laws import operators
 from nabla.papers.pairs import Pairs
 from nabla.papers.set_form import NotSetAlgebra, Tables, duplicate_free, set_form
 from nabla.papers.sets import keeps_every_column
@@ -99,12 +100,14 @@ class _Lines:
 
     def lines(self) -> list[tuple[str, str]]:
         results = (("∇V", self.pair.delete), ("ΔV", self.pair.insert))
+        for part in parts(*(plan for _, plan in results if plan is not None)):
+            self.show(part)
         last = [(name, "∅" if plan is None else self._body(plan)) for name, plan in results]
         return [*self.defined.items(), *last]
 
     def _name_parts(self, pairs: Pairs, view: Node) -> None:
         numbers = count(1)
-        for part in _parts(view, Memo()):
+        for part in operators(view)[:-1]:
             operand = pairs.operand(part)
             if isinstance(part, Project) and _only_renames(part):
                 continue
@@ -173,15 +176,6 @@ def _output(output: Named) -> str:
 
 def _all(conjuncts: tuple[Expr, ...]) -> str:
     return " and ".join(str(c) for c in conjuncts)
-
-
-def _parts(view: Node, found: Memo[Node, bool]) -> Memo[Node, bool]:
-    """The operators of a view in set form below its root, operands first, each once."""
-    for part in ViewOperator(view).operands:
-        if part not in found:
-            _parts(part, found)
-            found[part] = True
-    return found
 
 
 def _bare(text: str) -> str:
