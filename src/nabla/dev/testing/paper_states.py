@@ -1,4 +1,4 @@
-"""Databases of sets, with the deltas of their tables as tables: what the papers' expressions are evaluated in."""
+"""Databases of sets, with the deltas of their tables as tables. The papers' expressions are evaluated in these."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from nabla.algebra.expressions import Column
 from nabla.algebra.nodes import At, Node, Scan
 from nabla.algebra.reference.interpreter import Bag, Database, evaluate
+from nabla.algebra.traverse import parts
 from nabla.dev.testing.random_plans import Scenario, reading
 from nabla.papers.pairs import Pair
 
@@ -84,20 +85,13 @@ def inverted(database: Database) -> Database:
     )
 
 
-def graph(*roots: Node | None) -> dict[int, Node]:
+def graph(*roots: Node | None) -> list[Node]:
     """The nodes of plans that share subexpressions, each once."""
-    found: dict[int, Node] = {}
-    waiting = [root for root in roots if root is not None]
-    while waiting:
-        node = waiting.pop()
-        if id(node) not in found:
-            found[id(node)] = node
-            waiting += node.inputs
-    return found
+    return parts(*(root for root in roots if root is not None))
 
 
 def tables_read(pair: Pair) -> set[str]:
-    return {node.table for node in graph(pair.delete, pair.insert).values() if isinstance(node, Scan)}
+    return {node.table for node in graph(pair.delete, pair.insert) if isinstance(node, Scan)}
 
 
 def random_state(rng: Random, *scans: Scan, rows: int = 6) -> Database:
