@@ -211,6 +211,12 @@ def _renaming(view: Node) -> tuple[Node, tuple[Named, ...]]:
     return view, outputs
 
 
+def below_aggregation(view: Node) -> tuple[Node, Aggregate | None]:
+    """What is counted, and the aggregation on top of it, if there is one."""
+    inner, _ = _renaming(view)
+    return (inner.input, inner) if isinstance(inner, Aggregate) else (view, None)
+
+
 def _below_renaming(view: Node, aggregate: Callable[[Aggregate], Node], counted: Callable[[Node], Node]) -> Node:
     inner, outputs = _renaming(view)
     if not isinstance(inner, Aggregate):

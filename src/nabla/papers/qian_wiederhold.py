@@ -86,7 +86,8 @@ def equation_for(q: Node, place: int, sign: Sign) -> FigureEquation:
     for equation in FIGURE_1:
         if (equation.operator, equation.place, equation.sign) == (operator, stated, sign):
             return equation
-    raise LookupError(f"figure 1 has no equation for {type(q).__name__}")
+    kind = f" ({q.kind})" if isinstance(q, Join) else ""
+    raise LookupError(f"figure 1 has no equation for {type(q).__name__}{kind}")
 
 
 def solution(view: Node, changed: frozenset[str]) -> Pair:
