@@ -13,13 +13,14 @@ the extent of what is aggregated.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import count
 
 from nabla.algebra.build import any_of, compare, number
 from nabla.algebra.calls import Call, Named
 from nabla.algebra.expressions import Column, Expr
-from nabla.algebra.names import own_name
+from nabla.algebra.names import own_name, part_name, unique_name
 from nabla.algebra.nodes import Aggregate, Constant, Distinct, Filter, Join, Node, Project, Scan, UnionAll
 from nabla.papers.change_tables import can_convert, convert
 from nabla.papers.pair_laws import Operand
@@ -56,13 +57,43 @@ class Canonical:
         return Canonical(attributes, self.condition, self.relations)
 
     def times(self, other: Canonical) -> Canonical:
+        other = other.apart_from(self)
         return Canonical(
             self.attributes + other.attributes, self.condition + other.condition, self.relations + other.relations
         )
 
+    def apart_from(self, other: Canonical) -> Canonical:
+        """The form with other names for the columns of its relations, if `other` has these: a view may use a part twice."""
+        taken = frozenset().union(*(relation.names for relation in other.relations))
+        if taken.isdisjoint(frozenset().union(*(relation.names for relation in self.relations))):
+            return self
+        numbers = count(len(other.relations))
+        relations, refs = [], dict[str, Expr]()
+        for relation in self.relations:
+            tried = (_fresh(relation, number) for number in numbers)
+            columns = next(new for new in tried if taken.isdisjoint(c.name for c in new))
+            refs |= {c.name: new.ref for c, new in zip(relation.columns, columns, strict=True)}
+            relations.append(_renamed(relation, columns))
+        attributes = tuple(Named(a.column, a.expr.substitute(refs)) for a in self.attributes)
+        return Canonical(attributes, tuple(c.substitute(refs) for c in self.condition), tuple(relations))
+
     @property
     def definitions(self) -> dict[str, Expr]:
         return {a.column.name: a.expr for a in self.attributes}
+
+
+def _fresh(relation: Node, number: int) -> tuple[Column, ...]:
+    """The columns of a relation under other names."""
+    places = enumerate(relation.columns)
+    return tuple(c.rename(part_name(unique_name(c.label, number), str(place))) for place, c in places)
+
+
+def _renamed(relation: Node, columns: tuple[Column, ...]) -> Node:
+    if isinstance(relation, Scan):
+        return replace(relation, output=columns)
+    assert isinstance(relation, Distinct)
+    assert isinstance(relation.input, Constant)
+    return Distinct(replace(relation.input, output=columns))
 
 
 def canonical(q: Node) -> Canonical:
