@@ -120,6 +120,7 @@ SAME = tuple(equal(x.ref, y.ref, null_safe=True) for x, y in zip(R.columns, TWO.
     [
         ExceptAll(R, AGAIN),
         Distinct(ExceptAll(R, AGAIN)),
+        Aggregate(ExceptAll(R, AGAIN), ("r.a#1",)),
         IntersectAll(R, AGAIN),
         Join(R, TWO, SAME, "semi"),
         Join(R, TWO, SAME[:1], "anti"),
@@ -156,6 +157,8 @@ def test_enforced_keys_help_distinct() -> None:
     narrow = Distinct(Project(R, (Named(Column("x#1", "int"), Column("r.a#1", "int").ref),)))
     assert not assessed(narrow).alone
     assert assessed(narrow, KEYS).alone
+    assert assessed(Aggregate(R, ("r.a#1",)), KEYS).alone
+    assert not assessed(Aggregate(R, ("r.b#1",)), KEYS).alone
     assert assessed(narrow, {"r": ("b",)}).refuted
 
 

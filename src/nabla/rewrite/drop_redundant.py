@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from nabla.algebra.calls import Named
 from nabla.algebra.equalities import equality_of
 from nabla.algebra.memo import Memo
 from nabla.algebra.nodes import Aggregate, Distinct, ExceptAll, Filter, IntersectAll, Join, Node, Project, Scan
@@ -28,7 +29,8 @@ def drop_redundant(root: Node, keys: TableKeys | None = None) -> Node:
 
 
 def _drop(node: Node, unique: UniqueColumns) -> Node:
-    if node.inputs and not isinstance(node, Aggregate) and all(map(is_nothing, node.inputs)):
+    total = isinstance(node, Aggregate) and not node.keys  # which has a row even of nothing
+    if node.inputs and not total and all(map(is_nothing, node.inputs)):
         return nothing(node)
     match node:
         case ExceptAll() if _same(node.left, node.right):
@@ -41,6 +43,8 @@ def _drop(node: Node, unique: UniqueColumns) -> Node:
             return nothing(node)
         case Distinct() if unique.of(node.input) is not None:
             return node.input
+        case Aggregate(calls=()) if (apart := unique.of(node.input)) is not None and apart <= set(node.keys):
+            return Project(node.input, tuple(Named(node.column(k), node.column(k).ref) for k in node.keys))
     return node
 
 
