@@ -300,6 +300,26 @@ def demo(
         print_json(results)
 
 
+@app.command()
+@reporting
+def papers(
+    lake: Annotated[
+        Path | None,
+        typer.Option("--lake", help="Keep the lakes here. Default: a temporary folder.", show_default=False),
+    ] = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Run an example of each paper that Nabla implements, and show it beside the paper's own result."""
+    from nabla.dev.demo.papers import run_tour
+
+    shown = run_tour(lake, None if as_json else out())
+    if as_json:
+        print_json(shown)
+    if not all(one.agrees for one in shown):
+        raise typer.Exit(1)
+
+
 def _print_rows(rows: DataFrame, limit: int, as_json: bool) -> None:
     """Print rows; one row above the limit shows that there are more."""
     with working("Running", as_json):
