@@ -17,7 +17,20 @@ import nabla
 from nabla.cli.main import app
 from nabla.frontends.pipelines.project import load_project
 
-COMMANDS = ["init", "run", "refresh", "status", "explain", "changes", "verify", "sql", "demo", "vacuum", "watch"]
+COMMANDS = [
+    "init",
+    "run",
+    "refresh",
+    "status",
+    "explain",
+    "changes",
+    "verify",
+    "sql",
+    "demo",
+    "papers",
+    "vacuum",
+    "watch",
+]
 COMMANDS += ["check", "log", "revert"]
 runner = CliRunner()
 

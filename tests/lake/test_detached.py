@@ -81,3 +81,39 @@ def test_a_lake_says_which_of_its_views_need_their_sources(shop: Lake) -> None:
     assert [(a.kind, a.table) for a in revenue.auxiliaries] == [("projection", "orders"), ("projection", "customers")]
     with pytest.raises(NablaError, match="NABLA_UNKNOWN_VIEW"):
         shop.self_maintenance("orders")
+
+
+def test_a_detached_self_join_has_one_auxiliary_view_and_a_relation_without_itself_none(shop: Lake) -> None:
+    pairs = "SELECT a.id, b.id AS other FROM orders a JOIN orders b ON a.customer = b.customer AND a.amount < b.amount"
+    shop.create_view("pairs", pairs, detached=True)
+    shop.create_view("nothing", "SELECT * FROM orders EXCEPT SELECT * FROM orders", detached=True)
+    assert [n for n, s in shop.status().items() if s.kind == "view"] == ["pairs_orders", "pairs", "nothing"]
+    with shop.transaction() as tx:
+        tx.insert("orders", [(3, 1, 50), (4, 2, 20)])
+    (folder,) = folders(shop, "orders")
+    os.rename(folder, f"{folder}-away")
+    shop.refresh("pairs", mode="strict")
+    assert bag(shop.read("pairs")) == {(1, 3): 1}
+    assert bag(shop.read("nothing")) == {}
+    os.rename(f"{folder}-away", folder)
+    shop.verify()
+
+
+def test_copies_of_sources_and_enforced_keys_count(shop: Lake) -> None:
+    shop.create_view("revenue", REVENUE)
+    shop.create_view("all_orders", "SELECT * FROM orders")
+    shop.create_view("all_customers", "SELECT * FROM customers")
+    revenue, *_ = shop.self_maintenance("revenue", "all_orders", "all_customers")
+    assert revenue.maintainable
+    assert set(revenue.served) == {"all_orders", "all_customers"}
+    assert "its rows are the same for" in str(shop.self_maintenance("revenue")[0])
+    for name in ("one", "two"):
+        shop.create_table(name, schema=f"{name}_id INT, {name}_x INT", key=f"{name}_id", enforce=True)
+    shop.create_view("both", "SELECT * FROM one FULL JOIN two ON one_id = two_id")
+    shop.create_view("ids", "SELECT DISTINCT one_id FROM one")
+    both, ids = shop.self_maintenance("both", "ids")
+    assert both.shown.startswith("the rows of one and two can be read from its own")
+    assert ids.alone
+    shop.drop_constraint("one_key")
+    both, ids = shop.self_maintenance("both", "ids")
+    assert (both.shown, ids.alone) == ("", False)

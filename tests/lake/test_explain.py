@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 import nabla
 from nabla.lake.facade import Lake
+from nabla.papers.forms import FormName
 
 pytestmark = pytest.mark.spark
 
@@ -171,3 +172,24 @@ def test_the_command_writes_a_page(shop: Lake, tmp_path: Path, monkeypatch: pyte
     assert "FROM `change of orders`" in run("revenue", "--sql")
     assert json.loads(run("revenue", "--json"))["nodes"]
     assert "reads" in run("revenue")
+    assert "V = π[id]" in run("known", "--form", "count") or "no such form" in run("known", "--form", "count")
+    assert json.loads(run("revenue", "--form", "pairs", "--json"))["form"]["name"] == "pairs"
+
+
+@pytest.mark.parametrize("form", ["pairs", "count", "change table", "qian-wiederhold", "signed"])
+def test_a_view_is_printed_in_the_forms_of_the_papers(shop: Lake, form: FormName) -> None:
+    shop_view = shop.explain("revenue", form=form)
+    assert shop_view.form is not None
+    text = str(shop_view)
+    assert text.startswith(f"view revenue, in the form {form!r}: ")
+    if form in ("count", "qian-wiederhold"):
+        assert "the view has no such form" in text
+    else:
+        assert "reads    orders (51 rows, 3 changed): " in text
+        assert "operators for the" in text
+    assert str(shop.explain("revenue")).startswith("view revenue, version")
+
+
+def test_a_form_that_there_is_not_is_an_error(shop: Lake) -> None:
+    with pytest.raises(nabla.NablaError, match="NABLA_FORM"):
+        shop.explain("revenue", form="deltas")  # type: ignore[arg-type]

@@ -22,3 +22,18 @@ def test_the_modules_that_the_page_names_are_there() -> None:
     named = set(re.findall(r"`((?!tests)[a-z_]+/[a-z_/]+\.py)`", PAGE))
     assert {name for name in named if not (ROOT / "src/nabla" / name).exists()} == set()
     assert len(named) > 8
+
+
+def test_the_page_has_a_table_for_each_paper() -> None:
+    papers = re.findall(r"^### (.*?)(?: \d{4})?: \*", PAGE, re.MULTILINE)
+    assert papers == ["Griffin, Libkin, Trickey", "Griffin, Kumar", "Barbier", "Manthey", "Liu, Vincent"]
+    sections = re.findall(r"^\| ([0-9I][^|]*) \| [^|]+ \| [^|]+ \| [^|]+ \|$", PAGE, re.MULTILINE)
+    assert len(sections) > 25
+    assert all(any(section.startswith(chapter) for section in sections) for chapter in "12345678")
+
+
+def test_the_names_that_the_page_gives_are_in_the_files_beside_them() -> None:
+    named = re.findall(r"`([A-Za-z_0-9]+)` in `([a-z_/]+\.py)`", PAGE)
+    assert len(named) > 4
+    for name, file in named:
+        assert re.search(rf"\b{name}\b", (ROOT / "src/nabla" / file).read_text(encoding="utf-8")), (name, file)

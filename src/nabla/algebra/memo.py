@@ -49,13 +49,25 @@ class Memo(MutableMapping[K, V]):
 def count_uses(roots: Iterable[K], parts: Callable[[K], Iterable[K]]) -> Memo[K, int]:
     """The number of uses of each part in these graphs. A part that is used twice counts as one use of its own parts."""
     uses: Memo[K, int] = Memo()
-
-    def count(part: K) -> None:
+    waiting = list(roots)
+    while waiting:
+        part = waiting.pop()
         uses[part] = uses.get(part, 0) + 1
         if uses[part] == 1:
-            for inner in parts(part):
-                count(inner)
-
-    for root in roots:
-        count(root)
+            waiting += parts(part)
     return uses
+
+
+def innermost_first(roots: Iterable[K], parts: Callable[[K], Iterable[K]]) -> list[K]:
+    """Every part of these graphs once, after its own parts. Whoever computes something for each part in this order, and
+    remembers it, needs no stack as deep as the graph."""
+    found: Memo[K, bool] = Memo()
+    waiting = [(root, False) for root in reversed(list(roots))]
+    while waiting:
+        part, ready = waiting.pop()
+        if ready:
+            found[part] = True
+        elif part not in found:
+            waiting.append((part, True))
+            waiting += ((inner, False) for inner in reversed(list(parts(part))) if inner not in found)
+    return list(found)

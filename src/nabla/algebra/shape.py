@@ -7,6 +7,7 @@ from collections.abc import Hashable
 from dataclasses import fields, is_dataclass, replace
 
 from nabla.algebra.expressions import Column, Expr, Lambda, Ref, Variable
+from nabla.algebra.memo import Memo
 from nabla.algebra.nodes import Node, Scan
 
 
@@ -20,9 +21,16 @@ class _Shape:
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
+        self.seen: Memo[Node, int] = Memo()
 
     def of(self, value: object) -> Hashable:
         match value:
+            case Node() if value in self.seen:  # its columns have numbers already
+                return "seen", self.seen[value]
+            case Node() if value.inputs:
+                made = self.of_dataclass(value)
+                self.seen[value] = len(self.seen)
+                return made
             case Scan():  # names of tables and of their fields are part of the shape
                 return value.table, value.at, value.fields, self.of(value.output)
             case Column():
@@ -36,9 +44,12 @@ class _Shape:
             case tuple():
                 return tuple(self.of(part) for part in value)
             case _ if is_dataclass(value):
-                return type(value).__name__, *(self.of(getattr(value, f.name)) for f in fields(value))
+                return self.of_dataclass(value)
         assert isinstance(value, Hashable)
         return value
+
+    def of_dataclass(self, value: object) -> Hashable:
+        return type(value).__name__, *(self.of(getattr(value, f.name)) for f in fields(value))  # type: ignore[arg-type]
 
 
 def _number_variables(expr: Expr) -> Expr:

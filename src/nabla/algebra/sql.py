@@ -39,6 +39,7 @@ from nabla.algebra.nodes import (
     Weigh,
     Window,
 )
+from nabla.algebra.traverse import parts
 
 Relation = Callable[[Scan], str]
 """The name under which a scanned relation is registered; a DELTA relation has a column `_n`."""
@@ -85,6 +86,7 @@ class SqlPrinter:
         self.stem = stem
         self.uses: Memo[Node, int] = Memo()
         self.shared: Memo[Node, tuple[str, str]] = Memo()
+        self.texts: Memo[Node, str] = Memo()
         self.levels: dict[str, str] = {}
         self.lowerings: dict[type, Callable[..., str]] = {
             Scan: self.scan,
@@ -131,7 +133,11 @@ class SqlPrinter:
         return f"SUM({weight})"
 
     def query(self, node: Node) -> str:
+        found = parts(node)
         self.uses = count_uses((node,), lambda part: part.inputs)
+        if not any(isinstance(part, Recursion) for part in found):  # whose parts are written by a printer of their own
+            for part in found[:-1]:
+                self._write(part)
         body = self.lower(node)
         if not self.shared:
             return body
@@ -140,13 +146,21 @@ class SqlPrinter:
 
     def source(self, node: Node, alias: str) -> str:
         """The node as an item of a FROM clause."""
-        stem = self.stem(node) or ("shared" if self.uses.get(node, 0) > 1 else "")
-        if stem and not isinstance(node, Scan | Constant):
-            if node not in self.shared:
-                text = self.lower(node)
-                self.shared[node] = (f"{stem}{len(self.shared)}", text)
+        if node not in self.shared and node not in self.texts:
+            self._write(node)
+        if node in self.shared:
             return f"{self.shared[node][0]} AS {alias}"
-        return f"({self.lower(node)}) AS {alias}"
+        text = self.texts[node] if self.uses.get(node, 0) > 1 else self.texts.pop(node)
+        return f"({text}) AS {alias}"
+
+    def _write(self, node: Node) -> None:
+        """Write a node before the nodes that read it: a deep plan then needs no deep stack."""
+        stem = self.stem(node) or ("shared" if self.uses.get(node, 0) > 1 else "")
+        text = self.lower(node)
+        if stem and not isinstance(node, Scan | Constant):
+            self.shared[node] = (f"{stem}{len(self.shared)}", text)
+        else:
+            self.texts[node] = text
 
     def lower(self, node: Node) -> str:
         if type(node) not in self.lowerings:

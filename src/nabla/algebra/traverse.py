@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from nabla.algebra.clock import CLOCK, reads_clock
-from nabla.algebra.memo import Memo
+from nabla.algebra.memo import Memo, innermost_first
 from nabla.algebra.nodes import Node, Scan
+
+
+def parts(*roots: Node) -> list[Node]:
+    """Every node of these plans once, after the nodes below it."""
+    return innermost_first(roots, lambda node: node.inputs)
 
 
 def map_nodes(root: Node, change: Callable[[Node], Node]) -> Node:
     """The plan with every node rewritten, bottom up. A node that is used twice stays one node."""
     done: Memo[Node, Node] = Memo()
-
-    def visit(node: Node) -> Node:
-        return done.once(node, lambda node: change(with_inputs(node, [visit(part) for part in node.inputs])))
-
-    return visit(root)
+    for node in parts(root):
+        done[node] = change(with_inputs(node, [done[part] for part in node.inputs]))
+    return done[root]
 
 
 def with_inputs(node: Node, inputs: Sequence[Node]) -> Node:

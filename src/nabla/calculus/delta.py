@@ -30,10 +30,11 @@ class Derivation:
         self.changed = changed
         self.contents = dict(contents or {})
         self._d: Memo[Node, Node | None] = Memo()
+        self._touched: Memo[Node, bool] = Memo()
         self._at: dict[At, Memo[Node, Node]] = {at: Memo() for at in At}
 
     def touches(self, q: Node) -> bool:
-        return not self.changed.isdisjoint(relations(q))
+        return self._touched.once(q, lambda q: not self.changed.isdisjoint(relations(q)))
 
     def d(self, q: Node) -> Node | None:
         return self._d.once(q, lambda q: derive(q, self) if self.touches(q) else None)

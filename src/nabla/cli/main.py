@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from nabla.cli import bench, integrity, show
 from nabla.cli.locate import locate
-from nabla.cli.options import DebugOption, JsonOption, LakeOption, LimitOption, ModeOption, NamesArgument
+from nabla.cli.options import DebugOption, FormOption, JsonOption, LakeOption, LimitOption, ModeOption, NamesArgument
 from nabla.cli.output import out, print_json, reporting, working
 from nabla.cli.trust import trust
 from nabla.cli.watch import watch
@@ -172,6 +172,7 @@ def explain(
             "--self", help="Whether the view, or all, can be maintained without its sources; and what it takes."
         ),
     ] = False,
+    form: FormOption = None,
     html: Annotated[bool, typer.Option("--html", help="Write everything, with a drawing, to an HTML file.")] = False,
     mode: ModeOption = None,
     lake: LakeOption = None,
@@ -196,7 +197,7 @@ def explain(
         raise typer.BadParameter("a file is written with --html only")
     place = locate(lake)
     with working("Planning", as_json):
-        explanation = place.open().explain(name, mode=mode or place.mode)
+        explanation = place.open().explain(name, mode=mode or place.mode, form=form)
     if html:
         show.page(explanation, file, as_json)
     elif as_json:
@@ -297,6 +298,26 @@ def demo(
     results = run_demo(lake, quiet=as_json)
     if as_json:
         print_json(results)
+
+
+@app.command()
+@reporting
+def papers(
+    lake: Annotated[
+        Path | None,
+        typer.Option("--lake", help="Keep the lakes here. Default: a temporary folder.", show_default=False),
+    ] = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Run an example of each paper that Nabla implements, and show it beside the paper's own result."""
+    from nabla.dev.demo.papers import run_tour
+
+    shown = run_tour(lake, None if as_json else out())
+    if as_json:
+        print_json(shown)
+    if not all(one.agrees for one in shown):
+        raise typer.Exit(1)
 
 
 def _print_rows(rows: DataFrame, limit: int, as_json: bool) -> None:

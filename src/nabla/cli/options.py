@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 Mode = Literal["auto", "incremental", "strict", "full"]
+Form = Literal["pairs", "count", "change table", "qian-wiederhold", "signed"]
 
 LakeOption = Annotated[
     Path | None,
@@ -27,6 +28,14 @@ ModeOption = Annotated[
         "--mode",
         help="auto: the cheaper of incremental and full. incremental: from the change wherever there is a rule. "
         "strict: fail where there is none. full: recompute.",
+        show_default=False,
+    ),
+]
+FormOption = Annotated[
+    Form | None,
+    typer.Option(
+        "--form",
+        help="The view's change as one of the papers derives it, with its size and what it would read.",
         show_default=False,
     ),
 ]

@@ -21,6 +21,7 @@ from nabla.explain.formulas import Formulas, stage_name
 from nabla.explain.notes import Form, NodeNote, ReadNote, StageNote, StepNote, Stored
 from nabla.explain.operators import node_notes, stages_by_node
 from nabla.explain.sql import sql_text
+from nabla.papers.forms import FormName, PaperForm, derive_form
 from nabla.papers.pair_notation import pairs_algebra, pairs_sql
 from nabla.planner.delta_steps import maintenance_steps
 from nabla.planner.steps import Build, Estimate, Iterate, Plan, Produce, Recompute, Replace, Settle, Step, Touch
@@ -45,12 +46,14 @@ class Subject:
     costs: Mapping[str, Estimate]
     tables: Mapping[str, tuple[Column, ...]]
     upstream: tuple[str, ...] = ()
+    form: FormName | None = None
 
 
 @dataclass(frozen=True)
 class Explanation:
     """The explanation of a view. `steps` are those of the next refresh; `maintenance` has the steps of an incremental refresh
-    after a change of every relation in `may_change`, even if the next refresh is another one."""
+    after a change of every relation in `may_change`, even if the next refresh is another one. `form` is the derivation of one
+    of the papers, if one was asked for: then it is what is printed."""
 
     view: str
     version: int
@@ -73,9 +76,11 @@ class Explanation:
     may_change: tuple[str, ...]
     forms: tuple[Form, ...]
     last: str
+    form: PaperForm | None = None
 
     def to_dict(self) -> dict[str, Any]:
         plain = dict(vars(self))
+        plain["form"] = self.form.to_dict() if self.form is not None else None
         for name in ("nodes", "steps", "maintenance", "reasons", "forms"):
             plain[name] = [dict(vars(item)) for item in plain[name]]
         plain["stages"] = [{k: v for k, v in vars(s).items() if k != "stored"} for s in self.stages]
@@ -101,7 +106,7 @@ class Explanation:
         return html.html(self)
 
     def __str__(self) -> str:
-        return text.whole(self)
+        return text.whole(self) if self.form is None else text.form(self, self.form)
 
     __repr__ = __str__
 
@@ -136,7 +141,12 @@ def explain(subject: Subject) -> Explanation:
         may_change=(*subject.sources, *["the clock"] * _reads_clock(subject)),
         forms=_forms(kept, subject),
         last=subject.last,
+        form=_paper_form(subject, subject.form) if subject.form is not None else None,
     )
+
+
+def _paper_form(subject: Subject, name: FormName) -> PaperForm:
+    return derive_form(name, subject.view, frozenset(subject.sources), subject.tables)
 
 
 def _maintenance(subject: Subject) -> tuple[StepNote, ...]:

@@ -6,10 +6,13 @@ groups that a change touches. Of a view that is computed key by key, `K` are the
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from nabla.algebra.names import is_deleted, is_inner, is_touched, stage_number, stage_of
 from nabla.algebra.nodes import Aggregate, At, Filter, Generate, Join, Node, Project, Scan, Unweigh, Window
 from nabla.algebra.notation.formula import MINUS, SUM, Formula, Writer, scan_text
 from nabla.algebra.notation.lines import Page
+from nabla.algebra.traverse import map_nodes
 from nabla.calculus.by_key import TOUCHED
 from nabla.calculus.partials import Partial
 from nabla.calculus.stages import COPIES, COPY, PLACE, ChangeTable, Stage, Staged, TopRows
@@ -146,6 +149,4 @@ def _touched_name(stage: Stage) -> str:
 
 def _on_change(root: Node) -> Node:
     """The root, which reads one stage, applied to the change of that stage."""
-    if isinstance(root, Scan):
-        return Scan(root.table, At.DELTA, root.output, root.fields)
-    return root.with_inputs(*(_on_change(part) for part in root.inputs))
+    return map_nodes(root, lambda node: replace(node, at=At.DELTA) if isinstance(node, Scan) else node)

@@ -21,6 +21,7 @@ from nabla.algebra.nodes import (
 )
 from nabla.algebra.notation.formula import Writer
 from nabla.algebra.notation.tree import head
+from nabla.algebra.traverse import parts
 from nabla.calculus.laws import law_of
 from nabla.calculus.methods import CHANGE_TABLE, GROUPING
 from nabla.calculus.stages import Stage, Staged
@@ -35,17 +36,9 @@ Size = tuple[int | None, bool]
 def stages_by_node(root: Node, staged: Staged) -> Memo[Node, Stage]:
     """The stage of each grouping operator. Operators and stages are both in order from the innermost outwards."""
     found: Memo[Node, Stage] = Memo()
-    waiting = iter(staged.operators)
-
-    def visit(node: Node) -> None:
-        for part in node.inputs:
-            visit(part)
-        if isinstance(node, GROUPING):
-            stage = next(waiting, None)
-            if stage is not None:
-                found[node] = stage
-
-    visit(root)
+    grouping = (node for node in parts(root) if isinstance(node, GROUPING))
+    for node, stage in zip(grouping, staged.operators, strict=False):  # a view that is recomputed has no stages
+        found[node] = stage
     return found
 
 

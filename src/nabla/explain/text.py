@@ -11,6 +11,7 @@ from nabla.explain.tables import aligned
 if TYPE_CHECKING:
     from nabla.explain.explanation import Explanation
     from nabla.explain.notes import Stored
+    from nabla.papers.forms import PaperForm
 
 SIGNS = "d R: the change of R, deleted rows negative;  R₀: R before;  A, B …: stages with stored state;  □A: its change table"
 PAIR_SIGNS = "∇R: rows deleted from R;  ΔR: rows inserted;  R₀: R before;  Rᵐ: R after;  Vᵢ: parts of the view, as sets"
@@ -94,6 +95,24 @@ def algebra(e: Explanation) -> str:
         parts.append(f"{form.title}\n  {form.signs}")
         parts += [_block(f"{caption}", lines.splitlines()) for caption, lines in form.blocks]
     return "\n\n".join(parts)
+
+
+def form(e: Explanation, found: PaperForm) -> str:
+    """The view's change as one of the papers derives it."""
+    heading = f"view {e.view}, in the form {found.name!r}: {found.title}"
+    facts = [("from", found.source), ("minimal", found.minimal)]
+    if found.reason:
+        return "\n\n".join([heading, "\n".join(aligned(facts)), f"the view has no such form: {found.reason}"])
+    facts += [("size", found.size), *(("reads", line) for line in _form_reads(e, found))]
+    return "\n\n".join([heading, "\n".join(aligned(facts)), "\n".join(found.lines)])
+
+
+def _form_reads(e: Explanation, found: PaperForm) -> Iterable[str]:
+    known = {read.stored.name: read.stored for read in e.reads}
+    for table, states in found.reads.items():
+        stored = known.get(table)
+        sizes = f" ({plural(stored.rows, 'row')}, {stored.changed_rows:,} changed)" if stored is not None else ""
+        yield f"{table}{sizes}: {', '.join(states)}"
 
 
 def sql(e: Explanation) -> str:

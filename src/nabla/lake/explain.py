@@ -15,15 +15,18 @@ from nabla.lake.context import LakeContext
 from nabla.lake.objects.graph import is_derived
 from nabla.lake.objects.view import View, load_view
 from nabla.lake.refresh.facts import PinnedVersions, RefreshInputs, StaleViews, moments_of, state_snapshots
+from nabla.papers.forms import FormName, check_form
 from nabla.planner.choose import costs
 from nabla.planner.steps import Mode, Plan, check_mode
 from nabla.storage.catalog import Entry, LakeState
 from nabla.storage.table import Snapshot
 
 
-def explain_view(context: LakeContext, name: str, mode: Mode) -> Explanation:
+def explain_view(context: LakeContext, name: str, mode: Mode, form: FormName | None = None) -> Explanation:
     """The definition and maintenance of a view or constraint, and the plan of its next refresh; nothing is run."""
     check_mode(mode)
+    if form is not None:
+        check_form(form)
     state = context.log.state()
     entry = context.names(state).entry(name, "view", "constraint")
     view = load_view(entry.name, entry.definition)
@@ -47,6 +50,7 @@ def explain_view(context: LakeContext, name: str, mode: Mode) -> Explanation:
         costs=costs(inputs.facts, view.staged),
         tables={name: _columns(source) for name, source in sources.items()},
         upstream=upstream,
+        form=form,
     )
     return explain(subject)
 

@@ -32,6 +32,7 @@ from nabla.lake.write import create_table, preview, revert
 from nabla.lake.write.drop import drop
 from nabla.lake.write.preview import Preview
 from nabla.lake.write.transaction import Transaction
+from nabla.papers.forms import FormName
 from nabla.planner.self_maintenance import SelfMaintenance
 from nabla.planner.steps import Mode
 from nabla.storage import locations
@@ -260,9 +261,12 @@ class Lake:
 
     # ------------------------------------------------------------- information
 
-    def explain(self, name: str, mode: Mode = "auto") -> Explanation:
-        """The definition and maintenance of a view or constraint, and the plan of its next refresh; nothing is run."""
-        return explain_view(self._context, name, mode)
+    def explain(self, name: str, mode: Mode = "auto", form: FormName | None = None) -> Explanation:
+        """The definition and maintenance of a view or constraint, and the plan of its next refresh; nothing is run.
+
+        With a `form`, it prints the view's change as one of the papers derives it, with its size and what it would read.
+        """
+        return explain_view(self._context, name, mode, form)
 
     def self_maintenance(self, *names: str) -> tuple[SelfMaintenance, ...]:
         """For each of these views together, or of all: can they be maintained without other sources, and what would help?"""

@@ -40,6 +40,7 @@ class _Router:
     def __init__(self, changed: frozenset[str]) -> None:
         self.changed = changed
         self.numbers = count()
+        self.ways: Memo[Node, Way | None] = Memo()
 
     def causes(self) -> Column:
         return Column(unique_name("causes", next(self.numbers)), "bigint", False)
@@ -51,6 +52,9 @@ class _Router:
 
     def way(self, q: Node) -> Way | None:
         """The way of the change up to q; None if only a delta gets there."""
+        return self.ways.once(q, self._way)
+
+    def _way(self, q: Node) -> Way | None:
         match q:
             case Filter():
                 return self.selection(q)

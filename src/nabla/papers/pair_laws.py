@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from nabla._cached import cached_property
+from nabla.algebra.memo import innermost_first
 from nabla.algebra.nodes import Distinct, Node
 from nabla.papers.sets import EMPTY, RowSet
 
@@ -58,6 +59,11 @@ class ViewOperator:
     def operands(self) -> tuple[Node, ...]:
         """Union and projection of sets are a Distinct over the bag's operator: their operands are below that."""
         return self.node.input.inputs if isinstance(self.node, Distinct) else self.node.inputs
+
+
+def operators(view: Node) -> list[Node]:
+    """The operators of a view in set form, operands first, each once."""
+    return innermost_first((view,), lambda q: ViewOperator(q).operands)
 
 
 Derive = Callable[..., tuple[RowSet, RowSet]]

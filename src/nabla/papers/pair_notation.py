@@ -6,7 +6,7 @@ duplicates. If the view may have duplicates itself, the text says so; if it cann
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, count
 
 from nabla.algebra.build import is_null_literal
@@ -31,7 +31,8 @@ from nabla.algebra.nodes import (
 from nabla.algebra.notation.formula import JOIN_SIGNS
 from nabla.algebra.notation.tree import notation
 from nabla.algebra.sql import to_sql
-from nabla.papers.pair_laws import ViewOperator
+from nabla.algebra.traverse import parts
+from nabla.papers.pair_laws import operators
 from nabla.papers.pairs import Pairs
 from nabla.papers.set_form import NotSetAlgebra, Tables, duplicate_free, set_form
 from nabla.papers.sets import keeps_every_column
@@ -48,10 +49,15 @@ def pairs_algebra(view: Node, changed: frozenset[str], tables: Tables | None = N
         query = set_form(view, tables)
     except NotSetAlgebra as reason:
         return _not_sets(reason)
-    pairs = Pairs(changed, at)
-    lines = _Lines(pairs, query).lines()
-    width = max(len(name) for name, _ in lines)
-    return "\n".join([*_remarks(view, tables, at), *(f"{name:<{width}} = {_bare(text)}" for name, text in lines)])
+    return "\n".join([*_remarks(view, tables, at), *derivation_lines(Pairs(changed, at), query)])
+
+
+def derivation_lines(pairs: Pairs, query: Node) -> list[str]:
+    """∇V and ΔV of a view in set form, after the results that they use more than once."""
+    pair = pairs.of(query)
+    lines = SetFormulas((("∇V", pair.delete), ("ΔV", pair.insert)))
+    lines.name_parts(pairs, query)
+    return lines.lines()
 
 
 def pairs_sql(
@@ -83,28 +89,32 @@ def _remarks(view: Node, tables: Tables | None, at: At) -> Iterator[str]:
         yield "V is the set of the view's rows; the view itself may have duplicates"
 
 
-class _Lines:
-    """The lines of a derivation. Every part of the view has a name Vᵢ, and so have ∇Vᵢ, ΔVᵢ, Vᵢᵐ and the Rᵐ of a table;
-    another result has a name Xᵢ if it is used more than once. A line defines a name before it is used."""
+class SetFormulas:
+    """The lines of a derivation: results with their names, each after the parts that it uses more than once. A line defines a
+    name before it is used."""
 
-    def __init__(self, pairs: Pairs, view: Node) -> None:
-        self.pair = pairs.of(view)
+    def __init__(self, results: Sequence[tuple[str, Node | None]]) -> None:
+        self.results = results
         self.names: Memo[Node, str] = Memo()
         self.shown: Memo[Node, str] = Memo()
         self.defined: dict[str, str] = {}
         self.further = count(1)
-        plans = [plan for plan in (self.pair.delete, self.pair.insert) if plan is not None]
-        self.uses = count_uses(plans, lambda part: part.inputs)
-        self._name_parts(pairs, view)
+        self.plans = [plan for _, plan in results if plan is not None]
+        self.uses = count_uses(self.plans, lambda part: part.inputs)
 
-    def lines(self) -> list[tuple[str, str]]:
-        results = (("∇V", self.pair.delete), ("ΔV", self.pair.insert))
-        last = [(name, "∅" if plan is None else self._body(plan)) for name, plan in results]
-        return [*self.defined.items(), *last]
+    def lines(self) -> list[str]:
+        for part in parts(*self.plans):
+            self.show(part)
+        last = [(name, "∅" if plan is None else self._body(plan)) for name, plan in self.results]
+        found = [*self.defined.items(), *last]
+        width = max(len(name) for name, _ in found)
+        return [f"{name:<{width}} = {_bare(text)}" for name, text in found]
 
-    def _name_parts(self, pairs: Pairs, view: Node) -> None:
+    def name_parts(self, pairs: Pairs, view: Node) -> None:
+        """Name every part Vᵢ of the view, ∇Vᵢ, ΔVᵢ, Vᵢᵐ, and the Rᵐ of a table. Another result has a name Xᵢ if it is used
+        more than once."""
         numbers = count(1)
-        for part in _parts(view, Memo()):
+        for part in operators(view)[:-1]:
             operand = pairs.operand(part)
             if isinstance(part, Project) and _only_renames(part):
                 continue
@@ -173,15 +183,6 @@ def _output(output: Named) -> str:
 
 def _all(conjuncts: tuple[Expr, ...]) -> str:
     return " and ".join(str(c) for c in conjuncts)
-
-
-def _parts(view: Node, found: Memo[Node, bool]) -> Memo[Node, bool]:
-    """The operators of a view in set form below its root, operands first, each once."""
-    for part in ViewOperator(view).operands:
-        if part not in found:
-            _parts(part, found)
-            found[part] = True
-    return found
 
 
 def _bare(text: str) -> str:

@@ -120,7 +120,7 @@ def antijoin(q: ViewOperator, s: Operand, t: Operand) -> Changes:
     of=_join("left"),
 )
 def left_outer_join(q: ViewOperator, s: Operand, t: Operand) -> Changes:
-    join = _as(q, "inner")
+    join = as_kind(q, "inner")
     lost, found = met(q, s.kept, t.deleted, t.new), met(q, s.kept, t.inserted, t.old)
     return (
         q(s.deleted, t.old) | join(s.old, t.deleted) | pad(q, found),
@@ -136,8 +136,8 @@ def left_outer_join(q: ViewOperator, s: Operand, t: Operand) -> Changes:
     of=_join("right"),
 )
 def right_outer_join(q: ViewOperator, s: Operand, t: Operand) -> Changes:
-    join = _as(q, "inner")
-    lost, found = met(_mirror(q), t.kept, s.deleted, s.new), met(_mirror(q), t.kept, s.inserted, s.old)
+    join = as_kind(q, "inner")
+    lost, found = met(mirror(q), t.kept, s.deleted, s.new), met(mirror(q), t.kept, s.inserted, s.old)
     return (
         q(s.old, t.deleted) | join(s.deleted, t.old) | pad(q, found),
         q(s.new, t.inserted) | join(s.inserted, t.new) | pad(q, lost),
@@ -152,9 +152,9 @@ def right_outer_join(q: ViewOperator, s: Operand, t: Operand) -> Changes:
     of=_join("full"),
 )
 def full_outer_join(q: ViewOperator, s: Operand, t: Operand) -> Changes:
-    left, right = _as(q, "left"), _as(q, "right")
+    left, right = as_kind(q, "left"), as_kind(q, "right")
     lost, found = met(q, s.kept, t.deleted, t.new), met(q, s.kept, t.inserted, t.old)
-    lost_t, found_t = met(_mirror(q), t.kept, s.deleted, s.new), met(_mirror(q), t.kept, s.inserted, s.old)
+    lost_t, found_t = met(mirror(q), t.kept, s.deleted, s.new), met(mirror(q), t.kept, s.inserted, s.old)
     return (
         left(s.deleted, t.old) | right(s.old, t.deleted) | pad(q, found) | pad(q, found_t),
         left(s.inserted, t.new) | right(s.new, t.inserted) | pad(q, lost) | pad(q, lost_t),
@@ -216,11 +216,13 @@ def pad(q: ViewOperator, rows: RowSet) -> RowSet:
     return RowSet(Project(rows.plan, tuple(Named(c, c.ref if c.name in present else nulls[c.name]) for c in columns)))
 
 
-def _as(q: ViewOperator, kind: JoinKind) -> ViewOperator:
+def as_kind(q: ViewOperator, kind: JoinKind) -> ViewOperator:
+    """The join of another kind on the same condition."""
     assert isinstance(q.node, Join)
     return ViewOperator(replace(q.node, kind=kind))
 
 
-def _mirror(q: ViewOperator) -> ViewOperator:
+def mirror(q: ViewOperator) -> ViewOperator:
+    """The join with its operands exchanged."""
     assert isinstance(q.node, Join)
     return ViewOperator(Join(q.node.right, q.node.left, q.node.on, q.node.kind))

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from nabla.algebra.memo import Memo
 from nabla.algebra.nodes import At, Node, Scan
 from nabla.papers import pair_rules as pair_rules  # registers the rules
-from nabla.papers.pair_laws import BaseRelation, Operand, ViewOperator, pair_rule_of
+from nabla.papers.pair_laws import BaseRelation, Operand, ViewOperator, operators, pair_rule_of
 from nabla.papers.sets import RowSet
 
 
@@ -40,6 +40,8 @@ class Pairs:
         self._operands: Memo[Node, Operand] = Memo()
 
     def of(self, q: Node) -> Pair:
+        for part in operators(q):
+            self.operand(part)
         operand = self.operand(q)
         return Pair(operand.deleted.plan, operand.inserted.plan)
 

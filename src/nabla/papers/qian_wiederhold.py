@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from nabla.algebra.memo import Memo
 from nabla.algebra.nodes import Distinct, ExceptAll, Filter, IntersectAll, Join, Node, Project, Scan, UnionAll
 from nabla.papers.pair_laws import ViewOperator
 from nabla.papers.pairs import Pair, Pairs
@@ -85,7 +86,8 @@ def equation_for(q: Node, place: int, sign: Sign) -> FigureEquation:
     for equation in FIGURE_1:
         if (equation.operator, equation.place, equation.sign) == (operator, stated, sign):
             return equation
-    raise LookupError(f"figure 1 has no equation for {type(q).__name__}")
+    kind = f" ({q.kind})" if isinstance(q, Join) else ""
+    raise LookupError(f"figure 1 has no equation for {type(q).__name__}{kind}")
 
 
 def solution(view: Node, changed: frozenset[str]) -> Pair:
@@ -99,10 +101,15 @@ def solution(view: Node, changed: frozenset[str]) -> Pair:
 class _Figure1Rewriting:
     def __init__(self, changed: frozenset[str]) -> None:
         self.tables = Pairs(changed)
+        self.moved: dict[tuple[Sign, bool], Memo[Node, tuple[RowSet, RowSet]]] = {}
 
     def move_up(self, q: Node, sign: Sign, others_first: bool) -> tuple[RowSet, RowSet]:
         """Move the changes of one sign up to the root of q; return the rest of q and the change. With `others_first`, the
         changes of the other sign have been moved away before; otherwise they stay in the rest of q."""
+        known = self.moved.setdefault((sign, others_first), Memo())
+        return known.once(q, lambda q: self._move_up(q, sign, others_first))
+
+    def _move_up(self, q: Node, sign: Sign, others_first: bool) -> tuple[RowSet, RowSet]:
         if isinstance(q, Scan):
             return self._table(q, sign, others_first)
         operator, signs = ViewOperator(q), _operand_signs(q, sign)

@@ -9,6 +9,7 @@ set form, and `set_form` says so.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import reduce
 
 from nabla.algebra.calls import Named
@@ -28,11 +29,14 @@ from nabla.algebra.nodes import (
     Scan,
     UnionAll,
 )
+from nabla.algebra.traverse import parts
 from nabla.calculus.obstacles import obstacles
 from nabla.calculus.rules import outer_parts
 from nabla.papers.sets import keeps_every_column, project, projection, under, union
 
 Tables = Mapping[str, tuple[Column, ...]]
+MOST_CARRIED = 1000
+"""A join of a relation with itself carries its columns twice over, and a deep one as often as the relation occurs."""
 
 
 class NotSetAlgebra(LookupError):
@@ -44,20 +48,22 @@ def set_form(view: Node, tables: Tables | None = None) -> Node:
     table that is missing there is assumed to be scanned whole."""
     if found := obstacles(view):
         raise NotSetAlgebra(str(found[0]))
-    return _SetReader(tables or {}).read(view)
+    return _SetReader(tables or {}).read_deep(view)
 
 
 def duplicate_free(view: Node, tables: Tables | None = None) -> bool:
     """Whether a view over tables without duplicates has none itself."""
-    return _SetReader(tables or {}).duplicate_free(view)
+    reader = _SetReader(tables or {})
+    return [reader.duplicate_free(part) for part in parts(view)][-1]
 
 
 class _SetReader:
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
-        self.results: Memo[Node, Node] = (
-            Memo()
-        )  # an outer join that is written as a union reads its operands more than once
+        # A node may be read more than once: in a plan that shares it, and where an outer join is written as a union.
+        self.results: Memo[Node, Node] = Memo()
+        self.copies: Memo[Node, Node] = Memo()
+        self.known_sets: Memo[Node, bool] = Memo()
         self.carried = 0  # a number for carried columns, which must differ if a relation is joined with itself
         self.readings: dict[type[Node], Callable[..., Node]] = {
             Scan: lambda q: project(self.whole(q), tuple(c.name for c in q.output)),
@@ -76,6 +82,13 @@ class _SetReader:
         if type(q) not in self.readings:
             raise NotSetAlgebra(f"{type(q).__name__} is not an operator of the papers' set algebra")
         return self.results.once(q, self.readings[type(q)])
+
+    def read_deep(self, view: Node) -> Node:
+        """Reads operands first, so that a deep view needs no deep stack. An operand that is no set may be none that is read."""
+        for part in parts(view):
+            with suppress(NotSetAlgebra):
+                self.read(part)
+        return self.read(view)
 
     def same(self, q: Node) -> Node:
         return q.with_inputs(*(self.read(part) for part in q.inputs))
@@ -115,6 +128,9 @@ class _SetReader:
     def tell_apart(self, q: Node) -> Node:
         """A set with a row for every copy of a row of q. It has the columns of q, and also those that a scan or a projection
         leaves out, which tell the copies apart."""
+        return self.copies.once(q, self._tell_apart)
+
+    def _tell_apart(self, q: Node) -> Node:
         match q:
             case Scan():
                 return self.whole(q)
@@ -122,8 +138,12 @@ class _SetReader:
                 return q.with_inputs(self.tell_apart(q.input))
             case Project():
                 below = self.tell_apart(q.input)
+                if len(below.columns) > MOST_CARRIED:
+                    raise NotSetAlgebra(f"more than {MOST_CARRIED:,} columns tell the copies of rows apart")
                 self.carried += 1
-                carried = (Named(self.fresh(c, i), c.ref) for i, c in enumerate(below.columns))
+                shown = {o.expr.column for o in q.outputs}
+                others = [c for c in below.columns if c.name not in shown]
+                carried = (Named(self.fresh(c, i), c.ref) for i, c in enumerate(others))
                 return Project(below, (*q.outputs, *carried))
             case Join(kind="semi" | "anti"):
                 return q.with_inputs(self.tell_apart(q.left), self.read(q.right))
@@ -139,6 +159,9 @@ class _SetReader:
         return column.rename(part_name(unique_name(column.label, f"carried{self.carried}"), str(place)))
 
     def duplicate_free(self, q: Node) -> bool:
+        return self.known_sets.once(q, self._duplicate_free)
+
+    def _duplicate_free(self, q: Node) -> bool:
         match q:
             case Distinct() | Aggregate():
                 return True

@@ -1,53 +1,35 @@
 """Can a view be maintained without its sources, from their changes and what is stored beside it? What would make it so?
 
 A view is self-maintainable if no step of its maintenance reads a source, before or after, but only what changed in it.
-Most joins are not. What they read of each source is then stored as an auxiliary view: the columns and rows that the view
-uses, and the whole source as the last resort. The view over its auxiliary views is the same view, and each auxiliary view
-needs no more than the change of its own source.
+Most joins are not. What they read of each source is then stored as an auxiliary view (auxiliary_views.py).
 
-That is why the rows of R in R ⋈ σ(S) are not reduced to those that have a partner, R ⋉ σ(S): a row that S gains, or one
-that an update lets pass σ, finds its partners among the rows of R that had none. An enforced foreign key from R to S excludes
-the first, but not the second.
+The definition of the thesis (6.1) is about the view alone: do its old rows and the transaction determine its new rows? Where
+the steps of the engine say nothing about that, determined.py tries to show or to refute it; else it is not shown.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
-from nabla.algebra.clock import reads_clock
-from nabla.algebra.expressions import Column
-from nabla.algebra.nodes import At, Filter, Node, Project, Recursion, Scan
+from nabla.algebra.nodes import At, Node
 from nabla.algebra.notation.tree import tree
-from nabla.calculus.stages import Staged
+from nabla.algebra.notation.words import list_in_words
+from nabla.algebra.traverse import relations
+from nabla.calculus.stages import Staged, cut
+from nabla.planner.auxiliary_views import Auxiliary, chain, chains, detach
 from nabla.planner.delta_steps import maintenance_steps
+from nabla.planner.determined import recovered, refute
 from nabla.planner.steps import Step
-
-Kind = Literal["projection", "whole"]
-ORDER: tuple[Kind, ...] = ("projection", "whole")
-"""Smallest first, as a rule."""
-WORDS = {"projection": "projection of", "whole": "all of"}
-
-
-@dataclass(frozen=True)
-class Auxiliary:
-    """An auxiliary view: `outputs` are the names that its columns get."""
-
-    name: str
-    kind: Kind
-    table: str
-    plan: Node
-    outputs: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return f"{self.name}: {WORDS[self.kind]} {self.table} ({', '.join(self.outputs)})"
+from nabla.rewrite.drop_redundant import TableKeys, drop_redundant
 
 
 @dataclass(frozen=True)
 class SelfMaintenance:
     """The answer for one view within a set of views: `reads` are the sources outside of the set that maintenance reads,
-    `states` what is kept beside the view, `auxiliaries` what would have to be."""
+    `states` what is kept beside the view, `auxiliaries` what would have to be. `shown` says why the view's own rows determine
+    its new rows although the engine keeps or reads more, `refuted` has two databases for which they do not; both are empty
+    where neither is known. `served` are the views of the set from which sources are read."""
 
     view: str
     reads: tuple[str, ...]
@@ -56,11 +38,14 @@ class SelfMaintenance:
     obstacle: str = ""
     insertions: bool = False
     """Whether insertions alone need no source."""
+    shown: str = ""
+    refuted: str = ""
+    served: tuple[str, ...] = ()
 
     @property
     def alone(self) -> bool:
         """By its own rows, as the papers mean it."""
-        return self.maintainable and not self.states
+        return bool(self.shown) or (self.maintainable and not self.states and not self.served)
 
     @property
     def maintainable(self) -> bool:
@@ -72,21 +57,26 @@ class SelfMaintenance:
     @property
     def _verdict(self) -> str:
         if self.alone:
-            return "self-maintainable: its own rows and the changes of its sources are enough"
+            return f"self-maintainable: {self.shown or 'its own rows and the changes of its sources are enough'}"
+        by_itself = "not self-maintainable by its own rows" if self.refuted else "not shown to be so by its own rows"
+        if self.maintainable and self.served:
+            return f"self-maintainable together with {list_in_words(self.served)}"
         if self.maintainable:
-            return "not self-maintainable by its own rows; it is with the counts that are kept beside it"
-        return "not self-maintainable"
+            return f"self-maintainable with the counts that are kept beside it; {by_itself}"
+        return "not self-maintainable" if self.refuted else "not shown to be self-maintainable"
 
     def _details(self) -> Iterator[str]:
+        if self.refuted:
+            yield self.refuted
         yield from (f"kept beside it: {state}" for state in self.states)
         if self.obstacle:
             yield f"it is recomputed: {self.obstacle}"
         elif self.reads:
-            yield f"a change makes it read {', '.join(self.reads)}"
+            yield f"a change makes {'a refresh' if self.shown else 'it'} read {', '.join(self.reads)}"
             if self.insertions:
                 yield "insertions alone do not"
         if self.auxiliaries:
-            yield "auxiliary views that would make it so:"
+            yield f"auxiliary views that would make it {'do without' if self.shown else 'so'}:"
             yield from (f"  {auxiliary}" for auxiliary in self.auxiliaries)
 
     def to_dict(self) -> dict[str, object]:
@@ -99,78 +89,85 @@ class SelfMaintenance:
             "states": self.states,
             "insertions": self.insertions,
             "obstacle": self.obstacle,
+            "shown": self.shown,
+            "refuted": self.refuted,
+            "served": self.served,
             "auxiliaries": kinds,
         }
 
 
+NO_KEYS: TableKeys = {}
+NO_VIEWS: Mapping[str, Node] = {}
+
+
 def assess(
-    view: str, plan: Node, staged: Staged, columns: Mapping[str, int], given: frozenset[str], obstacle: str = ""
+    view: str,
+    plan: Node,
+    staged: Staged,
+    columns: Mapping[str, int],
+    given: Mapping[str, Node] = NO_VIEWS,
+    obstacle: str = "",
+    keys: TableKeys = NO_KEYS,
+    by_definition: bool = True,
 ) -> SelfMaintenance:
-    """`columns` says how many columns each source has; `given` are the views of the set that it belongs to."""
-    sources = columns.keys() - given
+    """`columns` says how many columns each source has; `given` are the other views of the set that it belongs to, with
+    their queries; `keys` the keys of sources that constraints enforce. Without `by_definition` the steps of the engine alone
+    are asked."""
+    if not obstacle and (simpler := drop_redundant(plan)) is not plan:
+        plan, staged = simpler, cut(simpler)
+    served, unserved = _serve(plan, frozenset(given), given)
+    sources = columns.keys() - given.keys() - (served.keys() - unserved)
     steps = maintenance_steps(staged, frozenset(columns)) if not obstacle else ()
     reads = _read(steps) & sources
     gently = _read(steps, as_a_rule=True) & sources  # unless a minimum or maximum was deleted
     states = tuple(f"{tree(stage.node).splitlines()[0]}: {stage.how.state}" for stage in staged.stages)
-    wanted = detach(view, plan, columns, given)[1] if reads or obstacle else ()
-    return SelfMaintenance(view, tuple(sorted(reads)), states, wanted, obstacle, insertions=bool(reads) and not gently)
+    readers = frozenset(given) | (served.keys() - unserved)
+    wanted = detach(view, plan, columns, readers)[1] if reads or obstacle else ()
+    asked = by_definition and not obstacle and (reads or states)
+    shown, refuted = _decide(plan, columns, keys) if asked else ("", "")
+    used = dict.fromkeys(name for table, names in served.items() if table not in unserved for name in names)
+    return SelfMaintenance(
+        view,
+        tuple(sorted(reads)),
+        states,
+        wanted,
+        obstacle,
+        insertions=bool(reads) and not gently,
+        shown=shown,
+        refuted=refuted,
+        served=tuple(used) if not reads else (),
+    )
+
+
+def _serve(plan: Node, given: frozenset[str], views: Mapping[str, Node]) -> tuple[dict[str, list[str]], set[str]]:
+    """The views of the set from which each source can be read, and the sources of which a chain can be read from none."""
+    stored = {name: found for name, query in views.items() if (found := chain(query)) is not None}
+    served: dict[str, list[str]] = {}
+    unserved: set[str] = set()
+    for one in chains(plan, given):
+        name = next((name for name, view in stored.items() if one.readable_from(view)), None)
+        if name is None:
+            unserved.add(one.scan.table)
+        else:
+            served.setdefault(one.scan.table, []).append(name)
+    return served, unserved
+
+
+def _decide(plan: Node, columns: Mapping[str, int], keys: TableKeys) -> tuple[str, str]:
+    """Why the view's own rows determine its new rows, or two databases for which they do not."""
+    simpler = drop_redundant(plan, keys)
+    if not relations(simpler) & columns.keys():
+        return "it has the same rows whatever its sources hold", ""
+    staged = cut(simpler)
+    if not staged.stages and not _read(maintenance_steps(staged, frozenset(columns))) & columns.keys():
+        return "enforced keys tell its rows apart, so that none comes from two rows of its sources", ""
+    if tables := recovered(simpler, keys):
+        return f"the rows of {list_in_words(tables)} can be read from its own, and enforced keys tell them apart", ""
+    found = refute(plan, keys)
+    return "", str(found) if found is not None else ""
 
 
 def _read(steps: tuple[Step, ...], *, as_a_rule: bool = False) -> set[str]:
     """The relations of which steps read the old or new rows, and not just the change."""
     scans = (scan for step in steps for scan in step.scans(as_a_rule=as_a_rule))
     return {scan.table for scan in scans if scan.at is not At.DELTA}
-
-
-def detach(
-    view: str, plan: Node, columns: Mapping[str, int], given: frozenset[str] = frozenset()
-) -> tuple[Node, tuple[Auxiliary, ...]]:
-    """The view over auxiliary views, and these."""
-    work = _Detaching(view, columns, given | {n.table for n in plan.walk() if isinstance(n, Recursion)})
-    root = work.replace_sources(plan)
-    return root, tuple(sorted(work.made, key=lambda a: ORDER.index(a.kind)))
-
-
-class _Detaching:
-    def __init__(self, view: str, columns: Mapping[str, int], given: frozenset[str]) -> None:
-        self.view = view
-        self.columns = columns
-        self.given = given
-        self.made: list[Auxiliary] = []
-
-    def replace_sources(self, node: Node) -> Node:
-        scan = _chain(node)
-        if scan is not None:
-            return node if scan.table in self.given else self._auxiliary(node, scan)
-        return node.with_inputs(*map(self.replace_sources, node.inputs)) if node.inputs else node
-
-    def _auxiliary(self, node: Node, scan: Scan) -> Scan:
-        whole = isinstance(node, Scan) and len(node.fields) == self.columns[scan.table]
-        kind: Kind = "whole" if whole else "projection"
-        number = sum(a.table == scan.table for a in self.made)
-        name = f"{self.view}_{scan.table}{number or ''}"
-        outputs = _labels(node.columns)
-        self.made.append(Auxiliary(name, kind, scan.table, node, outputs))
-        return Scan(name, At.NEW, node.columns, outputs)
-
-
-def _chain(node: Node) -> Scan | None:
-    """The scan below filters and projections, whose change is the change of the source, filtered and projected."""
-    while isinstance(node, Filter | Project):
-        expressions = node.conjuncts if isinstance(node, Filter) else tuple(o.expr for o in node.outputs)
-        if not all(e.deterministic for e in expressions) or reads_clock(node):
-            return None
-        node = node.input
-    return node if isinstance(node, Scan) else None
-
-
-def _labels(columns: tuple[Column, ...]) -> tuple[str, ...]:
-    """The columns' own names, numbered where two are the same."""
-    found: dict[str, None] = {}
-    for column in columns:
-        name, number = column.label, 1
-        while name.casefold() in (known.casefold() for known in found):
-            number += 1
-            name = f"{column.label}_{number}"
-        found[name] = None
-    return tuple(found)

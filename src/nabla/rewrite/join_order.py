@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
+from nabla._cached import once
 from nabla.algebra.calls import Named
 from nabla.algebra.clock import clock_conjuncts
 from nabla.algebra.equalities import equality
@@ -20,7 +21,7 @@ from nabla.algebra.expressions import Expr
 from nabla.algebra.memo import Memo
 from nabla.algebra.names import is_touched
 from nabla.algebra.nodes import Aggregate, At, Constant, Filter, Join, Node, Project, Scan, UnionAll
-from nabla.algebra.traverse import relations, with_inputs
+from nabla.algebra.traverse import parts, relations, with_inputs
 
 TableSizes = Mapping[str, int]
 """The rows of tables, as far as they are known."""
@@ -31,6 +32,10 @@ _PASSING = 0.1
 
 def is_small(node: Node) -> bool:
     """Whether the result is as small as the change, however large the tables are."""
+    return once(node, _is_small)
+
+
+def _is_small(node: Node) -> bool:
     match node:
         case Scan():
             return node.at is At.DELTA or is_touched(node.table)
@@ -151,6 +156,9 @@ def _reorder(node: Node, first: Callable[[Node], bool], rows: TableSizes) -> Nod
                 return Project(tree, tuple(Named(c, c.ref) for c in node.columns))
         return with_inputs(node, [visit(part) for part in node.inputs])
 
+    for part in parts(node):
+        if not _joins_below(part):  # the joins of a cluster are rebuilt together
+            visit(part)
     return visit(node)
 
 

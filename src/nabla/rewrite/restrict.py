@@ -36,11 +36,20 @@ class Match:
     null_safe: bool = True
 
 
+Found = dict[tuple[int, tuple[Match, ...]], tuple[Node, Node]]
+"""Nodes that were restricted to some keys, with the result: a node that is shared stays shared. They are kept with the keys."""
+
+
 def restrict(node: Node, keys: Node, matches: Sequence[Match]) -> Node:
     """The rows of node that match some row of keys in all matches; without matches, all rows."""
     if not matches:
         return node
-    return _PASSES.get(type(node), _stop)(node, keys, tuple(matches))
+    found: Found = keys.__dict__.setdefault("restricted", {})
+    known = found.get((id(node), tuple(matches)))
+    if known is None:
+        made = _PASSES.get(type(node), _stop)(node, keys, tuple(matches))
+        known = found[id(node), tuple(matches)] = node, made
+    return known[1]
 
 
 def on_columns(node: Node, names: Sequence[str], keys: Node) -> tuple[Match, ...]:

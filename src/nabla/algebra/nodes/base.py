@@ -54,15 +54,21 @@ class Node:
         raise MalformedPlan(f"{type(self).__name__} has no column {name}, only {sorted(self.names)}")
 
     def walk(self) -> Iterator[Node]:
-        """This node and everything below it, top down."""
-        yield self
-        for node in self.inputs:
-            yield from node.walk()
+        """This node and everything below it, top down; a node that is used twice comes once."""
+        seen: set[int] = set()
+        waiting: list[Node] = [self]
+        while waiting:
+            node = waiting.pop()
+            if id(node) not in seen:
+                seen.add(id(node))
+                yield node
+                waiting += reversed(node.inputs)
 
     @cached_property
     def scans(self) -> tuple[Scan, ...]:
-        """The scans in it, from left to right; one that stands in several places as often."""
-        return tuple(scan for node in self.inputs for scan in node.scans)
+        """The scans in it, from left to right, each once."""
+        leaves = (node for node in self.walk() if not node.inputs and node is not self)
+        return tuple(scan for leaf in leaves for scan in leaf.scans)
 
     @cached_property
     def signed(self) -> bool:

@@ -39,6 +39,7 @@ from nabla.algebra.nodes import (
     Weigh,
     Window,
 )
+from nabla.algebra.traverse import parts as nodes_of
 
 JOIN_SIGNS = {"inner": "⋈", "left": "⟕", "right": "⟖", "full": "⟗", "semi": "⋉", "anti": "▷"}
 INFIX = frozenset({*JOIN_SIGNS.values(), "∸", "∩", "×"})
@@ -61,6 +62,7 @@ Reading = Callable[["Writer", Node], Formula | None]
 _LITERAL_CAST = re.compile(
     r"CAST\(((?:DATE |TIMESTAMP )?'[^']*'|-?[\d.]+) AS \w+(?:\(\d+(?:, ?\d+)?\))?\)", re.IGNORECASE
 )
+MOST_TERMS = 12
 _MARKS: dict[str, str] = {Mark.CHANGE: "d {}", Mark.DELETED: "∇{}", Mark.NOW: "{}"}
 
 
@@ -95,12 +97,18 @@ class Writer:
 
     def make(self, sign: str, arguments: tuple[str, ...] = (), *parts: Formula) -> Formula:
         if sign == SUM:
-            parts = tuple(term for part in parts for term in (part.parts if part.sign == SUM else (part,)))
+            parts = tuple(term for part in parts for term in (part.parts if _in_line(part) else (part,)))
         key = (sign, arguments, *map(id, parts))
         return self._known.setdefault(key, Formula(sign, arguments, parts))
 
     def write(self, node: Node) -> Formula:
-        return self._written.once(node, lambda node: self.reading(self, node) or _WRITINGS[type(node)](self, node))
+        if node not in self._written:
+            for part in nodes_of(node):  # innermost first, so that a deep plan needs no deep stack
+                self._written.once(part, self._write)
+        return self._written[node]
+
+    def _write(self, node: Node) -> Formula:
+        return self.reading(self, node) or _WRITINGS[type(node)](self, node)
 
     # ------------------------------------------------------------------- words
 
@@ -160,6 +168,12 @@ class Writer:
         return self.make(
             sign, (*keys[:-1], f"{keys[-1]}; {calls[0]}", *calls[1:]) if keys else calls, self.write(node.input)
         )
+
+
+def _in_line(part: Formula) -> bool:
+    """Whether the terms of a sum within a sum are written one after the other. A sum of sums that share their parts would
+    have exponentially many."""
+    return part.sign == SUM and len(part.parts) <= MOST_TERMS
 
 
 def _is_change(name: str) -> bool:

@@ -10,6 +10,7 @@ from nabla.algebra.clock import reads_clock
 from nabla.algebra.names import stage_table
 from nabla.algebra.nodes import WEIGHT, Aggregate, At, Distinct, Filter, Node, Project, Recursion, Scan, TopK, Window
 from nabla.algebra.shape import shape
+from nabla.algebra.traverse import map_nodes
 from nabla.calculus.delta import Derivation
 from nabla.calculus.methods import AFFECTED_GROUPS, AFFECTED_PARTITIONS, CHANGE_TABLE, FIRST_ROWS, LEVELS, ONE_PARTITION
 from nabla.calculus.partials import FORM, maintain
@@ -68,7 +69,6 @@ def cut(plan: Node, key: tuple[str, ...] = (), form: int = FORM, ansi: bool = Tr
     operators: list[Stage] = []
 
     def visit(node: Node) -> Node:
-        node = node.with_inputs(*(visit(part) for part in node.inputs)) if node.inputs else node
         stage = _stage(node, stage_table(len(stages)), form, ansi)
         if stage is None:
             return node
@@ -76,7 +76,7 @@ def cut(plan: Node, key: tuple[str, ...] = (), form: int = FORM, ansi: bool = Tr
         operators.append(stage)
         return Scan(stage.table, At.NEW, node.columns, tuple(c.name for c in stage.node.columns))
 
-    root = visit(plan)
+    root = map_nodes(plan, visit)
     return Staged(tuple(stages.values()), root, key, tuple(operators))
 
 

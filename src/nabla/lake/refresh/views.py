@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 
+from nabla.algebra.nodes import Node
+from nabla.constraints import key
 from nabla.errors import NablaError
 from nabla.frontends.nested.language import Nested
 from nabla.frontends.spark_sql.define import define
@@ -18,7 +20,9 @@ from nabla.lake.refresh.create import Built, ViewDefinition, create
 from nabla.lake.refresh.schedule import check_schedule
 from nabla.lake.reports import ViewReport
 from nabla.lake.write import nested_tables as nests
-from nabla.planner.self_maintenance import Auxiliary, SelfMaintenance, assess, detach
+from nabla.planner.auxiliary_views import Auxiliary, detach
+from nabla.planner.self_maintenance import SelfMaintenance, assess
+from nabla.rewrite.drop_redundant import drop_redundant
 from nabla.storage.catalog import Entry, LakeState
 
 
@@ -107,12 +111,13 @@ def _detach(view: View, state: LakeState) -> list[View]:
             place=f'view "{view.name}"',
             remedy="Create it without detached=True.",
         )
-    if _assess(view, state, frozenset()).maintainable:
-        return [replace(view, maintain="immediate")]
-    plan, auxiliaries = detach(view.name, view.plan, _widths(view, state))
+    simpler = drop_redundant(view.plan) if not view.obstacles else view.plan
     note = f"detached: {view.sql or view.nested or 'a DataFrame'}"
-    over_auxiliaries = replace(view, plan=plan, sql=None, nested=None, key=(), notes=(*view.notes, note))
-    return [*(_auxiliary_view(auxiliary, view.name) for auxiliary in auxiliaries), over_auxiliaries]
+    plain = replace(view, sql=None, nested=None, key=(), notes=(*view.notes, note))
+    if _assess(view, state, {}, by_definition=False).maintainable:
+        return [replace(view if simpler is view.plan else replace(plain, plan=simpler), maintain="immediate")]
+    plan, auxiliaries = detach(view.name, simpler, _widths(view, state))
+    return [*(_auxiliary_view(auxiliary, view.name) for auxiliary in auxiliaries), replace(plain, plan=plan)]
 
 
 def _auxiliary_view(auxiliary: Auxiliary, serves: str) -> View:
@@ -126,15 +131,28 @@ def self_maintenance(context: LakeContext, names: Sequence[str]) -> tuple[SelfMa
     entries = [context.names(state).entry(n, "view") for n in names] or [
         e for e in state.entries.values() if e.kind == "view"
     ]
-    given = frozenset(entry.name for entry in entries)
-    return tuple(_assess(load_view(e.name, e.definition), state, given - {e.name}) for e in entries)
+    views = [load_view(entry.name, entry.definition) for entry in entries]
+    plans = {view.name: view.plan for view in views}
+    return tuple(_assess(view, state, {n: p for n, p in plans.items() if n != view.name}) for view in views)
 
 
-def _assess(view: View, state: LakeState, given: frozenset[str]) -> SelfMaintenance:
+def _assess(view: View, state: LakeState, given: Mapping[str, Node], by_definition: bool = True) -> SelfMaintenance:
     obstacle = str(view.obstacles[0]) if view.obstacles else ""
     if view.recursive:
         obstacle = "the rounds of a recursion read what it is made from"
-    return assess(view.name, view.plan, view.staged, _widths(view, state), given, obstacle)
+    keys = {source: found for source in view.sources if (found := _enforced_key(state, source))}
+    return assess(view.name, view.plan, view.staged, _widths(view, state), given, obstacle, keys, by_definition)
+
+
+def _enforced_key(state: LakeState, table: str) -> tuple[str, ...]:
+    """The declared key of a table, if a constraint refuses transactions that violate it."""
+    entry = state.entries[table]
+    columns = tuple(entry.definition.get("key") or ()) if entry.kind == "table" else ()
+    if not columns:
+        return ()
+    query = key(table, *columns)
+    rules = (load_view(e.name, e.definition) for e in state.entries.values() if e.kind == "constraint")
+    return columns if any(rule.sql == query and rule.on_violation == "reject" for rule in rules) else ()
 
 
 def _widths(view: View, state: LakeState) -> dict[str, int]:
