@@ -14,7 +14,7 @@ def test_the_last_refreshes_of_both_kinds_stay_in_their_order() -> None:
     modes = ["full", "incremental", *["full"] * (2 * REMEMBERED), "incremental", "full"]
     for number, mode in enumerate(modes):
         report = ViewReport("v", mode, "", 0, 0, float(number), {}, number)
-        facts = view_record(facts, report, 0, {}, cold=False)
+        facts = view_record(facts, report, 0, report.seconds, {}, cold=False)
     past = [(one["mode"], one["seconds"]) for one in facts["past"]]
     assert past[0] == ("incremental", 1.0)
     assert [s for _, s in past] == sorted(s for _, s in past)

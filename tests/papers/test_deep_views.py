@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import perf_counter
+from time import process_time
 
 import pytest
 from states import table
@@ -103,10 +103,10 @@ def test_the_text_of_a_view_40_deep_is_linear_in_its_depth(name: str, form: str)
 
 @pytest.mark.parametrize("name", DEEP)
 def test_the_steps_of_a_deep_view_are_planned_in_seconds(name: str) -> None:
-    began = perf_counter()
+    began = process_time()
     staged = cut(counted(DEEP[name](20 if "shared" in name else 40)))
     assert maintenance_steps(staged, CHANGED)
-    assert perf_counter() - began < 5
+    assert process_time() - began < 5
 
 
 def test_qian_and_wiederholds_rewriting_shares_what_it_moves() -> None:
