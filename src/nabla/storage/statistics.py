@@ -80,12 +80,13 @@ def from_log(actions: pa.Table, schema: pa.Schema, logical: Mapping[str, str]) -
     return [Statistics(_row(low, i), _row(high, i), _row(counts, i)) for i in range(actions.num_rows)]
 
 
-def to_delta(rows: int, statistics: Statistics) -> str:
-    """The `stats` text of an add action."""
+def to_delta(rows: int, statistics: Statistics, *, tight: bool = True) -> str:
+    """The `stats` text of an add action. They are not `tight` where they are those of more rows than the table has."""
     nulls = ",".join(f"{json.dumps(name)}:{count}" for name, count in statistics.nulls.items())
     low = _delta_bounds(statistics.minimum, up=False)
     high = _delta_bounds(statistics.maximum, up=True)
-    return f'{{"numRecords":{rows},"minValues":{{{low}}},"maxValues":{{{high}}},"nullCount":{{{nulls}}}}}'
+    wide = "" if tight else '"tightBounds":false,'
+    return f'{{"numRecords":{rows},{wide}"minValues":{{{low}}},"maxValues":{{{high}}},"nullCount":{{{nulls}}}}}'
 
 
 def encode(value: Value) -> object:

@@ -71,7 +71,7 @@ class RowSearch:
         return pa.concat_tables([empty, *pieces])
 
     def _part(self, parts: _Parts, snapshot: Snapshot, file: DataFile, key: str, wanted: pa.Array) -> _Part:
-        known = (snapshot.path(file), id(file.keep), key)
+        known = (snapshot.path(file), id(file.hidden), key)
         if known not in parts:
             column = reading.looked_up(snapshot, file, [key])[key]
             self.looked_at += len(column)

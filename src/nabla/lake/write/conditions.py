@@ -9,19 +9,22 @@ import re
 from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from nabla.algebra.expressions import quote
 from nabla.engine import intake, types
-from nabla.engine.sources import snapshot_frame, user_frame
+from nabla.engine.marked_rows import FILE, PLACE, located_frame
+from nabla.engine.sources import user_frame
 from nabla.engine.spark.frames import Workspace, copy_session
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.sources import columns_of, current_version, table_of
 from nabla.lake.write.table_change import TableChange
 from nabla.storage.bags import N
 from nabla.storage.catalog import Entry, LakeState
+from nabla.storage.find_rows import Located
 
 Seen = Mapping[str, Entry]
 """Tables and views by name, as a transaction sees them."""
@@ -61,18 +64,31 @@ def matching_rows(
     with Workspace(session, context.log.new_staging()) as workspace, context.translating(place):
         for name, entry in seen.items():
             entry_frame(context, workspace, entry).createOrReplaceTempView(name)
-        frame = snapshot_frame(workspace, change.snapshot, visible).withColumn(N, F.lit(1).cast("bigint"))
+        frame = located_frame(workspace, change.snapshot, visible).withColumn(N, F.lit(1).cast("bigint"))
         if change.pieces:
-            pending = workspace.hold(change.net(), types.with_weight(change.stored))
-            frame = frame.unionAll(pending.toDF(*visible, N))
+            pending = workspace.hold(change.net(), types.with_weight(change.stored)).toDF(*visible, N)
+            nowhere = [F.lit(None).cast("string").alias(FILE), F.lit(None).cast("bigint").alias(PLACE)]
+            frame = frame.unionAll(pending.select(*map(quote, visible), *nowhere, N))
         kept = frame.where(where)
         old = [F.col(quote(v)).alias(s) for v, s in zip(visible, stored, strict=True)]
-        raw = kept.select(*old, F.col(N), *[F.expr(text).alias(f"new {name}") for name, text in values.items()])
-        table = raw.select(*map(quote, [*stored, N]), *_new_columns(raw, change, values)).toArrow()
+        new = [F.expr(text).alias(f"new {name}") for name, text in values.items()]
+        raw = kept.select(*old, F.col(N), F.col(FILE), F.col(PLACE), *new)
+        table = raw.select(*map(quote, [*stored, N]), FILE, PLACE, *_new_columns(raw, change, values)).toArrow()
+    _note_places(change, table)
     places = [stored[visible.index(name)] for name in values]
     fields = [*types.with_weight(change.stored).fields]
     fields += [types.field_like(change.stored[place], f"new {place}") for place in places]
-    return types.conform(table, StructType(fields))
+    return types.conform(table.drop_columns([FILE, PLACE]), StructType(fields))
+
+
+def _note_places(change: TableChange, found: pa.Table) -> None:
+    """Remember where the rows are, so that they need not be looked for again when they are deleted."""
+    stored = found.filter(pc.is_valid(found[FILE]))
+    rows = types.conform(stored.select(change.stored.names), change.stored)
+    files, places = (
+        stored[name].cast(kind).combine_chunks() for name, kind in ((FILE, pa.string()), (PLACE, pa.int64()))
+    )
+    change.located.append(Located(rows, files, places))
 
 
 def _new_columns(frame: DataFrame, change: TableChange, values: Mapping[str, str]) -> list[Column]:
