@@ -34,7 +34,7 @@ ENABLED = "delta.enableDeletionVectors"
 _MAGIC = 1681511377
 _FORMAT = 1  # of the files
 _INLINE, _IN_FILE = "i", "u"
-_INLINE_BYTES = 4096
+INLINE_BYTES = 4096
 """Bytes of all vectors of a commit that may stand in the log: writing and syncing a file takes longer than reading them."""
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _VALUES = {digit: value for value, digit in enumerate(_DIGITS)}
@@ -43,7 +43,7 @@ _UUID_DIGITS = 20
 
 @dataclass(frozen=True)
 class Vector:
-    """A deletion vector as the actions of a log name it. `text` is the bitmap itself or leads to its file; it hides so many `rows`."""
+    """A deletion vector as the actions of a log name it. `text` is the bitmap itself or leads to its file."""
 
     storage: str
     text: str
@@ -182,7 +182,7 @@ def store(folder: str, marks: Sequence[tuple[int, BitMap64]]) -> list[Hidden]:
     committed.
     """
     stored = [struct.pack("<I", _MAGIC) + _serialized(bitmap) for _, bitmap in marks]
-    if sum(map(len, stored)) <= _INLINE_BYTES:
+    if sum(map(len, stored)) <= INLINE_BYTES:
         texts = (_to_text(data + b"\0" * (-len(data) % 4)) for data in stored)
         vectors = [Vector(_INLINE, text, len(data), 0) for text, data in zip(texts, stored, strict=True)]
     else:
