@@ -6,6 +6,7 @@ import os
 import random
 import tempfile
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,17 @@ from storage_oracle import bag, few, tables
 
 from nabla.errors import NablaError
 from nabla.storage import deletion_vectors, files, reading, rewrite
+from nabla.storage.boundary import LOG
+from nabla.storage.catalog import MARKS_ROWS, Entry, Part
 from nabla.storage.changes import between, signed
 from nabla.storage.deletion_vectors import Hidden, Vector, store
 from nabla.storage.find_rows import Located
+from nabla.storage.fsck import examine_lake
+from nabla.storage.lakelog import LakeLog
 from nabla.storage.log_replay import replay
 from nabla.storage.rewrite import pays_to_rewrite
 from nabla.storage.table import StoredTable
+from nabla.storage.vacuum import vacuum
 
 PLAIN = pa.schema([("id", pa.int64()), ("text", pa.string())])
 
@@ -174,3 +180,40 @@ def test_rows_of_all_types_are_found_and_marked(drawn: tuple[pa.Table, ...]) -> 
         after = StoredTable(folder).snapshot()
         assert bag(reading.read(after)) == (have - want) + bag(insert)
         assert after.rows == reading.read(after).num_rows
+
+
+def test_a_vacuum_keeps_the_vectors_of_versions_that_are_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deletion_vectors, "INLINE_BYTES", 0)
+    lake = LakeLog.create(tmp_path / "lake")
+    path = lake.new_path("t")
+    folder = Path(lake.folder(path))
+    table_with(folder, numbers(0, 100))
+    lake.commit({"t": Entry("t", "table", {MARKS_ROWS: True}, {"data": Part(path, 0)})}, lake.state(), "create")
+    for number in range(3):
+        entry = lake.state().entries["t"]
+        done = rewrite.rewrite(lake.snapshot(entry.parts["data"]), numbers(number, number + 1))
+        moved = replace(entry, parts={"data": entry.parts["data"].advanced(done.adds, done.removes)})
+        lake.commit({"t": moved}, lake.state(), "transaction")
+    assert len(list(folder.glob("*.bin"))) == 3
+    vacuum(lake, {path: 2}, grace=0)
+    assert len(list(folder.glob("*.bin"))) == 2
+    table = StoredTable(folder)
+    assert [reading.read(table.snapshot(version)).num_rows for version in (2, 3)] == [98, 97]
+    vacuum(lake, {}, grace=0)
+    (left,) = folder.glob("*.bin")
+    assert examine_lake(lake.path).sound
+    left.write_bytes(left.read_bytes()[:-1] + b"?")
+    (damage,) = examine_lake(lake.path).damages
+    assert "deletion vector" in damage.what
+
+
+def test_only_a_lake_with_marked_rows_has_the_new_format(tmp_path: Path) -> None:
+    lake = LakeLog.create(tmp_path / "lake")
+    for version, marking in enumerate(({}, {MARKS_ROWS: True}, {}), 1):
+        path = lake.new_path("t")
+        table_with(lake.folder(path), numbers(0, 3))
+        lake.commit({"t": Entry("t", "table", marking, {"data": Part(path, 0)})}, lake.state(), "create")
+        said = StoredTable(tmp_path / "lake" / LOG).metadata(version)
+        assert said["format"] == (2 if marking else 1)

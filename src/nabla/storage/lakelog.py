@@ -337,13 +337,10 @@ class LakeLog:
             raise foreign_write(table.folder, part.version)
 
     def _new_files(self, changes: Mapping[str, Entry | None]) -> Iterator[str]:
-        """The files that promised commits name, recorded changes among them: they must not vanish after the lake commit."""
+        """The files that promised commits name: they must not vanish after the lake commit."""
         for entry in changes.values():
             for part in entry.parts.values() if entry else ():
-                if part.pending is not None:
-                    recorded = (file["path"] for file in part.pending.metadata.get(recorded_changes.KEY, ()))
-                    named = (*(path for file in part.pending.adds for path in file.paths), *recorded)
-                    yield from (os.path.join(self.folder(part), path) for path in named)
+                yield from (os.path.join(self.folder(part), path) for path in _named_files(part))
 
     def _check_parts(self, changes: Mapping[str, Entry | None]) -> None:
         """Refuse promises that cannot be kept, because after the lake commit it would be too late."""
@@ -356,10 +353,17 @@ class LakeLog:
                     raise corrupt(folder, f"version {part.version} does not exist")
                 if part.pending is not None and latest != part.version - 1:
                     raise foreign_write(folder, latest)
-                added = part.pending.adds if part.pending else ()
-                for path in {path: None for file in added for path in file.paths}:
+                for path in _named_files(part):
                     if not locations.exists(os.path.join(folder, path)):
                         raise vacuumed_too_early(folder, path)
+
+
+def _named_files(part: Part) -> list[str]:
+    """The files that a promised commit names, recorded changes and deletion vectors among them."""
+    if part.pending is None:
+        return []
+    recorded = (file["path"] for file in part.pending.metadata.get(recorded_changes.KEY, ()))
+    return list(dict.fromkeys((*(path for file in part.pending.adds for path in file.paths), *recorded)))
 
 
 def _write_catalog(folder: str, entries: Mapping[str, Entry]) -> files.DataFile:
