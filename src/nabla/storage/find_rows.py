@@ -54,7 +54,7 @@ def find_rows(
     if wanted is None or wanted.num_rows == 0:
         return Found({}, counted.empty_table())
     if known is not None and known.complete and known.rows.num_rows == bags.total(bags.counted(wanted)):
-        return Found(_by_file(known.files, known.places), counted.empty_table())
+        return Found(places_by_file(known.files, known.places), counted.empty_table())
     left = bags.consolidate(reading.conform(bags.counted(wanted), counted))
     places: list[pa.Table] = []
     if known is not None:
@@ -62,13 +62,13 @@ def find_rows(
         places.append(_table(known.files.take(at), known.places.take(at), what))
         left = _without(left, what)
     if left.num_rows:
-        taken = _by_file(*(places[0][name].combine_chunks() for name in (_FILE, _PLACE))) if places else {}
+        taken = places_by_file(*(places[0][name].combine_chunks() for name in (_FILE, _PLACE))) if places else {}
         search = partial(_search, snapshot, left, key, taken)
         found = _first_copies(pa.concat_tables([_table(*_NONE), *_in_each(snapshot, search)]), left)
         left = _without(left, found[_WANTED].combine_chunks())
         places.append(found)
     every = pa.concat_tables(places)
-    return Found(_by_file(every[_FILE].combine_chunks(), every[_PLACE].combine_chunks()), left)
+    return Found(places_by_file(every[_FILE].combine_chunks(), every[_PLACE].combine_chunks()), left)
 
 
 def _in_each(snapshot: Snapshot, search: Callable[[DataFile], pa.Table]) -> list[pa.Table]:
@@ -148,7 +148,8 @@ def _table(files: pa.Array, places: pa.Array, wanted: pa.Array) -> pa.Table:
     return pa.table({_FILE: files, _PLACE: places, _WANTED: wanted})
 
 
-def _by_file(files: pa.Array, places: pa.Array) -> dict[str, pa.Array]:
+def places_by_file(files: pa.Array, places: pa.Array) -> dict[str, pa.Array]:
+    """The places in each file, of rows given by their files and their places there."""
     grouped = pa.table({_FILE: files, _PLACE: places}).group_by(_FILE).aggregate([(_PLACE, "list")])
     lists = grouped[f"{_PLACE}_list"].combine_chunks()
     return {path: lists[i].values for i, path in enumerate(grouped[_FILE].to_pylist())}

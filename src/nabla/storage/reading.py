@@ -27,22 +27,23 @@ def read_file(snapshot: Snapshot, file: DataFile, columns: Sequence[str] | None 
     return table if file.hidden is None else table.filter(snapshot.keep(file))
 
 
-def read_rows(snapshot: Snapshot, file: DataFile, places: pa.Array) -> pa.Table:
+def read_rows(snapshot: Snapshot, file: DataFile, places: pa.Array, columns: Sequence[str] | None = None) -> pa.Table:
     """Some rows of a file, given by their ascending numbers: only the row groups that have them are read."""
+    wanted = snapshot.schema if columns is None else pa.schema([snapshot.schema.field(name) for name in columns])
     with locations.parquet_file(snapshot.path(file)) as parquet:
         sizes = [parquet.metadata.row_group(i).num_rows for i in range(parquet.num_row_groups)]
         starts = list(itertools.accumulate(sizes, initial=0))
         groups = [i for i in range(len(sizes)) if len(_between(places, starts[i], starts[i + 1]))]
         present = set(parquet.schema_arrow.names)
-        stored = [name for name in snapshot.stored.values() if name in present]
+        stored = [name for name in (snapshot.stored[field.name] for field in wanted) if name in present]
         held = parquet.read_row_groups(groups, columns=stored)
     before = list(itertools.accumulate((sizes[i] for i in groups), initial=0))
     pieces = [
         pc.add(_between(places, starts[i], starts[i + 1]), pa.scalar(shift - starts[i], pa.int64()))
         for i, shift in zip(groups, before[:-1], strict=True)
     ]
-    arrays = [_column(snapshot, file, held, before[-1], field) for field in snapshot.schema]
-    return pa.Table.from_arrays(arrays, schema=snapshot.schema).take(pa.chunked_array(pieces, pa.int64()))
+    arrays = [_column(snapshot, file, held, before[-1], field) for field in wanted]
+    return pa.Table.from_arrays(arrays, schema=wanted).take(pa.chunked_array(pieces, pa.int64()))
 
 
 def _between(places: pa.Array, start: int, end: int) -> pa.Array:
