@@ -20,11 +20,12 @@ from storage_oracle import bag, few, tables
 
 from nabla.errors import NablaError
 from nabla.storage import deletion_vectors, files, reading, rewrite
+from nabla.storage import fetch_rows as fetch_rows_module
 from nabla.storage.boundary import LOG
 from nabla.storage.catalog import MARKS_ROWS, Entry, Part
 from nabla.storage.changes import between, signed
 from nabla.storage.deletion_vectors import Hidden, Vector, store
-from nabla.storage.find_rows import Located
+from nabla.storage.fetch_rows import Located, fetch_rows
 from nabla.storage.fsck import examine_lake
 from nabla.storage.lakelog import LakeLog
 from nabla.storage.log_replay import replay
@@ -217,3 +218,25 @@ def test_only_a_lake_with_marked_rows_has_the_new_format(tmp_path: Path) -> None
         lake.commit({"t": Entry("t", "table", marking, {"data": Part(path, 0)})}, lake.state(), "create")
         said = StoredTable(tmp_path / "lake" / LOG).metadata(version)
         assert said["format"] == (2 if marking else 1)
+
+
+@few
+@given(tables(number=2), st.randoms(use_true_random=False))
+def test_rows_are_fetched_by_their_places(drawn: tuple[pa.Table, ...], rng: random.Random) -> None:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        snapshot = table_with(folder, *drawn).snapshot()
+        places = {
+            file.path: pa.array([i for i in range(file.written) if rng.random() < 0.5], pa.int64())
+            for file in snapshot.files
+        }
+        small = fetch_rows(snapshot, places)
+        patch.setattr(fetch_rows_module, "_LARGE", 0)
+        large = fetch_rows(snapshot, places)
+        assert large.files == small.files
+        assert large.places == small.places
+        assert [bag(large.rows.slice(i, 1)) for i in range(large.rows.num_rows)] == [
+            bag(reading.read_file(snapshot, file).slice(i.as_py(), 1))
+            for file in snapshot.files
+            for i in places[file.path]
+        ]
+        assert bag(small.rows) == bag(large.rows)

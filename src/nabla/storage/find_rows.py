@@ -1,7 +1,7 @@
 """Where rows stand: in which files of a table, and at which places there.
 
 Statistics rule out most files. Of the others the most telling column is read, several files at a time, and of those that have
-candidates the other columns of the row groups where these are.
+candidates the other columns at the places of these.
 """
 
 from __future__ import annotations
@@ -16,23 +16,13 @@ import pyarrow.compute as pc
 
 from nabla.storage import bags, reading
 from nabla.storage.deletion_vectors import numbers_of
+from nabla.storage.fetch_rows import Located, fetch_from
 from nabla.storage.files import DataFile, Snapshot
 from nabla.storage.statistics import bounded
 
 _TRUE = pa.scalar(True, pa.bool_())
 _THREADS, _WORTH_THREADS = 4, 50_000
 _FILE, _PLACE, _WANTED = "file", "place", "wanted"
-
-
-@dataclass(frozen=True)
-class Located:
-    """Rows of a version whose places are known: `files` has their paths, `places` their numbers in these files. All rows that
-    are to be deleted are `complete`ly among them, or there may be others."""
-
-    rows: pa.Table
-    files: pa.Array
-    places: pa.Array
-    complete: bool = False
 
 
 @dataclass(frozen=True)
@@ -118,7 +108,7 @@ def _search(
             places = places.filter(pc.invert(pc.is_in(places, value_set=other)))
     if len(places) == 0:
         return _table(*_NONE)
-    at, what = bags.match(reading.read_rows(snapshot, whole, places), some)
+    at, what = bags.match(fetch_from(snapshot, whole, places), some)
     return _table(pa.repeat(pa.scalar(file.path), len(at)), places.take(at), near.take(what))
 
 

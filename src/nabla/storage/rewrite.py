@@ -10,8 +10,9 @@ from pyroaring import BitMap64
 
 from nabla.storage import deletion_vectors, files, machine, reading
 from nabla.storage.deletion_vectors import Hidden, bitmap_of
+from nabla.storage.fetch_rows import Located
 from nabla.storage.files import DataFile
-from nabla.storage.find_rows import Located, find_rows
+from nabla.storage.find_rows import find_rows
 from nabla.storage.table import Snapshot
 
 _MANY = 16  # small files that a table may have before they are folded

@@ -16,7 +16,6 @@ from pyspark.sql.types import StructType
 
 from nabla.algebra.expressions import quote
 from nabla.engine import intake, types
-from nabla.engine.driver.fetch_rows import fetch_rows
 from nabla.engine.marked_rows import FILE, PLACE, located_frame
 from nabla.engine.sources import user_frame
 from nabla.engine.spark.frames import Workspace, copy_session
@@ -26,7 +25,8 @@ from nabla.lake.write.table_change import TableChange
 from nabla.storage import bags
 from nabla.storage.bags import N
 from nabla.storage.catalog import Entry, LakeState
-from nabla.storage.find_rows import Located, places_by_file
+from nabla.storage.fetch_rows import Located, fetch_rows
+from nabla.storage.find_rows import places_by_file
 
 Seen = Mapping[str, Entry]
 """Tables and views by name, as a transaction sees them."""

@@ -1,25 +1,45 @@
 """Rows of a stored table by their places: DuckDB decodes the asked-for values only, where Arrow and Spark decode all.
 
-Columns of types that DuckDB might hand over in another form are read by Arrow.
+Columns of types that DuckDB might hand over in another form are read by Arrow, and so are small files.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import duckdb
 import pyarrow as pa
 import pyarrow.types as kinds
 
-from nabla.engine.driver.driver_query import SETTINGS
 from nabla.storage import locations, reading
 from nabla.storage.files import DataFile, Snapshot
-from nabla.storage.find_rows import Located
 
 _PLACE = "file_row_number"
 _PATTERN = frozenset("*?[")
 """Characters of a path that DuckDB would take for a pattern of paths."""
+
+
+_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
+    "memory_limit": "1GB",  # beyond it DuckDB spills to disk
+    "python_enable_replacements": False,  # a name in a query is a registered table, never a variable of some function
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+}
+_LARGE = 50_000
+"""Rows of a file from which on DuckDB is worth its start."""
+
+
+@dataclass(frozen=True)
+class Located:
+    """Rows of a version whose places are known: `files` has their paths, `places` their numbers in these files. All rows that
+    are to be deleted are `complete`ly among them, or there may be others."""
+
+    rows: pa.Table
+    files: pa.Array
+    places: pa.Array
+    complete: bool = False
 
 
 def fetch_rows(snapshot: Snapshot, places: Mapping[str, pa.Array]) -> Located:
@@ -28,15 +48,17 @@ def fetch_rows(snapshot: Snapshot, places: Mapping[str, pa.Array]) -> Located:
     for file in snapshot.files:
         if file.path in places:
             ordered = places[file.path].sort()
-            pieces.append(_fetch(snapshot, file, ordered))
+            pieces.append(fetch_from(snapshot, file, ordered))
             files.append(pa.repeat(pa.scalar(file.path), len(ordered)))
             numbers.append(ordered)
     return Located(pa.concat_tables(pieces), pa.concat_arrays(files), pa.concat_arrays(numbers))
 
 
-def _fetch(snapshot: Snapshot, file: DataFile, places: pa.Array) -> pa.Table:
+def fetch_from(snapshot: Snapshot, file: DataFile, places: pa.Array) -> pa.Table:
+    """The rows at ascending places of one file, hidden ones among them."""
     simple = [field.name for field in snapshot.schema if _is_simple(field)]
-    found = None if locations.is_url(snapshot.folder) else _by_duckdb(snapshot, file, places, simple)
+    suited = file.written >= _LARGE and not file.partition and not locations.is_url(snapshot.path(file))
+    found = _by_duckdb(snapshot, file, places, simple) if suited else None
     if found is None:
         return reading.read_rows(snapshot, file, places)
     others = [name for name in snapshot.schema.names if name not in simple]
@@ -77,4 +99,4 @@ def _quoted(name: str) -> str:
 
 @lru_cache(maxsize=1)
 def _database() -> duckdb.DuckDBPyConnection:
-    return duckdb.connect(":memory:", config=SETTINGS)
+    return duckdb.connect(":memory:", config=_SETTINGS)
