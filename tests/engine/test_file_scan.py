@@ -16,6 +16,7 @@ from nabla.engine.driver import driver_query
 from nabla.engine.driver.file_scan import FileScan, scan_change, scan_feed, scan_version
 from nabla.storage import changes, files, reading
 from nabla.storage.bags import counted
+from nabla.storage.deletion_vectors import Hidden
 from nabla.storage.files import Snapshot
 from nabla.storage.table import StoredTable
 
@@ -47,7 +48,7 @@ def _hide(snapshot: Snapshot, rng: Random) -> Snapshot:
     hidden = []
     for file in snapshot.files:
         keep = pa.array([rng.random() < 0.7 for _ in range(file.rows)], pa.bool_())
-        hidden.append(replace(file, keep=keep, rows=keep.true_count) if rng.random() < 0.6 else file)
+        hidden.append(file.hiding(Hidden.masked(keep)) if rng.random() < 0.6 else file)
     return replace(snapshot, files=tuple(hidden))
 
 

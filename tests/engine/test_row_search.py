@@ -13,6 +13,7 @@ from deltalake import Schema
 from nabla.engine.driver import row_search
 from nabla.engine.driver.row_search import RowSearch
 from nabla.storage import files, reading
+from nabla.storage.deletion_vectors import Hidden
 from nabla.storage.table import Snapshot, StoredTable
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string())])
@@ -83,7 +84,7 @@ def test_files_that_nobody_has_looked_into_are_scanned_and_then_kept(
     if hidden:
         first, *rest = snapshot.files
         keep = pa.array([i % 2 == 0 for i in range(first.rows)], pa.bool_())
-        snapshot = replace(snapshot, files=(replace(first, keep=keep, rows=keep.true_count), *rest))
+        snapshot = replace(snapshot, files=(first.hiding(Hidden.masked(keep)), *rest))
     values = pa.array([3, 4, 150, 950, 5000], pa.int64())
     expected = reading.read(snapshot).filter(pc.field("k").isin(values)).to_pylist()
     search = RowSearch()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +9,7 @@ from deltalake import Schema
 
 from nabla.storage import files, reading
 from nabla.storage.column_cache import KeptColumns
+from nabla.storage.deletion_vectors import Hidden
 from nabla.storage.table import StoredTable
 
 
@@ -57,5 +57,5 @@ def test_a_file_is_read_once_and_rows_that_are_hidden_later_are_left_out(tmp_pat
     assert reading.looked_up(snapshot, file, ["id"]).to_pydict() == {"id": [1, 2, 3]}
     assert reading.looked_up(snapshot, file, ["text", "id"]) == rows.select(["text", "id"])
     (tmp_path / file.path).unlink()
-    hidden = replace(file, keep=pa.array([True, False, True]))
+    hidden = file.hiding(Hidden.masked(pa.array([True, False, True])))
     assert reading.looked_up(snapshot, hidden, ["id", "text"]).to_pydict() == {"id": [1, 3], "text": ["a", None]}

@@ -196,16 +196,28 @@ def test_partitions_are_left_to_deltalake(tmp_path: Path) -> None:
     assert {file.partition["text"] for file in StoredTable(tmp_path).snapshot().files} == {"a", "b", None}
 
 
-def test_deletion_vectors_are_left_to_deltalake(tmp_path: Path) -> None:
+def test_deletion_vectors_are_those_that_deltalake_reads(tmp_path: Path) -> None:
     write_deltalake(tmp_path, ROWS)
     allow(tmp_path, ["deletionVectors"], {"delta.enableDeletionVectors": "true"})
     (file,) = (line["add"]["path"] for line in actions(tmp_path, 0) if "add" in line)
     delete_by_vector(tmp_path, 1, file, [1], [])
+    delete_by_vector(tmp_path, 2, file, [1, 2], [1])
+    check(tmp_path)
+    snapshot = StoredTable(tmp_path).snapshot()
+    (found,) = snapshot.files
+    keep = snapshot.keep(found)
+    assert keep is not None
+    assert keep.to_pylist() == [True, False, False]
+
+
+def test_a_removed_file_with_another_deletion_vector_is_left_to_deltalake(tmp_path: Path) -> None:
+    write_deltalake(tmp_path, ROWS)
+    allow(tmp_path, ["deletionVectors"], {"delta.enableDeletionVectors": "true"})
+    (file,) = (line["add"]["path"] for line in actions(tmp_path, 0) if "add" in line)
+    delete_by_vector(tmp_path, 1, file, [1], [])
+    delete_by_vector(tmp_path, 2, file, [1, 2], [0])
     with pytest.raises(Uncertain):
-        replay(str(tmp_path), 1)
-    (found,) = StoredTable(tmp_path).snapshot().files
-    assert found.keep is not None
-    assert found.keep.to_pylist() == [True, False, True]
+        replay(str(tmp_path), 2)
 
 
 def test_column_mapping_is_left_to_deltalake(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from storage_oracle import bag, few, tables
 
 from nabla.storage import bags, files, reading
-from nabla.storage.rewrite import Rewrite, absent, may_hold, rewrite
+from nabla.storage.find_rows import may_hold
+from nabla.storage.rewrite import Rewrite, absent, rewrite
 from nabla.storage.table import Snapshot, StoredTable
 
 

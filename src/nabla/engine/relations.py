@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -54,8 +55,9 @@ class Source:
     def past_is_gone(self) -> bool:
         """Whether the old version cannot be read: others may have vacuumed what views still refer to. Its rows are then
         those of the new version less the change, which is the post-update form of the papers."""
-        here = {file.path for file in self.after.files}
-        return any(f.path not in here and not locations.exists(self.before.path(f)) for f in self.before.files)
+        here = {path for file in self.after.files for path in file.paths}
+        needed = {path for file in self.before.files for path in file.paths} - here
+        return not all(locations.exists(os.path.join(self.before.folder, path)) for path in needed)
 
     @cached_property
     def after(self) -> Snapshot:

@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 
 from nabla.algebra.expressions import quote
 from nabla.engine import types
+from nabla.engine.marked_rows import alive_frame, stored_schema
 from nabla.engine.spark.bags import consolidate, repeat, weigh
 from nabla.engine.spark.frames import Workspace, empty, plain, read_parquet
 from nabla.storage import reading
@@ -93,22 +94,29 @@ def _rename(frame: DataFrame, names: Sequence[str]) -> DataFrame:
 
 def _files_frame(workspace: Workspace, snapshot: Snapshot, files: Iterable[DataFile]) -> DataFrame:
     schema = types.from_json(snapshot.schema_json)
-    whole = [file for file in files if file.keep is None and not file.partition]
-    rest = [file for file in files if file.keep is not None or file.partition]
+    whole = [file for file in files if file.hidden is None and not file.partition]
+    rest = [file for file in files if file.hidden is not None or file.partition]
+    marked = [file for file in rest if file.hidden is not None]
     frame = _plain_frame(workspace, snapshot, whole, schema)
-    for group in _by_partition(file for file in rest if file.keep is None):
+    for group in _by_partition(file for file in rest if file.hidden is None):
         frame = frame.unionAll(_partition_frame(workspace, snapshot, group, schema))
-    for file in rest:
-        if file.keep is not None:
+    for file in marked:
+        if _is_for_driver(workspace, file):
             frame = frame.unionAll(workspace.hold(reading.read_file(snapshot, file), schema))
+    large = [file for file in marked if not _is_for_driver(workspace, file)]
+    if large:
+        alive = alive_frame(workspace, snapshot, large, schema)
+        frame = frame.unionAll(alive) if whole or len(large) < len(rest) else alive
     return frame
 
 
+def _is_for_driver(workspace: Workspace, file: DataFile) -> bool:
+    """Whether the driver reads a file with hidden rows: in a tiny query, or where it has only a few others."""
+    return bool(file.partition) or workspace.size == "tiny" or file.rows * 2 <= file.written
+
+
 def _plain_frame(workspace: Workspace, snapshot: Snapshot, files: list[DataFile], schema: StructType) -> DataFrame:
-    stored = StructType([*schema.fields])
-    names = [snapshot.stored[name] for name in schema.names]
-    if names != schema.names:
-        stored = types.rename(schema, names)
+    stored = stored_schema(snapshot, schema)
     return _rename(read_parquet(workspace.session, [snapshot.path(f) for f in files], stored), schema.names)
 
 

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from nabla._arguments import check_arguments
 from nabla.engine import intake
 from nabla.engine.spark.session import check_session
-from nabla.errors import wrong_argument
+from nabla.errors import NablaError, wrong_argument
 from nabla.explain.explanation import Explanation
 from nabla.frontends.nested.language import Nested, nested
 from nabla.lake import read, status
@@ -41,21 +41,36 @@ from nabla.storage.lakelog import LakeLog
 from nabla.storage.vacuum import Vacuumed
 
 
-def open_lake(path: str | os.PathLike[str], spark: SparkSession | None = None, trust: bool | None = None) -> Lake:
+def open_lake(
+    path: str | os.PathLike[str],
+    spark: SparkSession | None = None,
+    trust: bool | None = None,
+    deletion_vectors: bool | None = None,
+) -> Lake:
     """Open the lake in a folder; a missing or empty folder becomes a new lake.
 
     `spark` brings your own (classic) session; without it Nabla uses the active one or starts a local Spark. Python functions
-    and other code of views run only in a lake that you made or trust (`nabla trust`); `trust` decides for this one.
+    and other code of views run only in a lake that you made or trust (`nabla trust`); `trust` decides for this one. A new lake
+    with `deletion_vectors=False` has tables that readers of Delta without this feature can read; it stays as it was made.
     """
     if not isinstance(path, str | os.PathLike):
         raise wrong_argument("path", path, "the path or URL of a folder")
     if trust is not None and not isinstance(trust, bool):
         raise wrong_argument("trust", trust, "True, False or None")
+    if deletion_vectors is not None and not isinstance(deletion_vectors, bool):
+        raise wrong_argument("deletion_vectors", deletion_vectors, "True, False or None")
     if spark is not None:
         check_session(spark)
     folder = locations.named(path)
     made = not LakeLog.exists(folder)
-    log = LakeLog.create(folder) if made else LakeLog.open(folder)
+    log = LakeLog.create(folder, marks_rows=deletion_vectors is not False) if made else LakeLog.open(folder)
+    if not made and deletion_vectors not in (None, log.marks_rows):
+        raise NablaError(
+            "NABLA_ARGUMENT",
+            f"the lake was made with deletion_vectors={log.marks_rows}",
+            place="deletion_vectors=",
+            remedy="Leave it out, and decide for single tables in create_table.",
+        )
     return Lake(LakeContext(log, spark, Trust(log, trust, made)))
 
 
@@ -76,14 +91,16 @@ class Lake:
         key: str | Sequence[str] | None = None,
         foreign_keys: Mapping[str, str] | None = None,
         enforce: bool | str = False,
+        deletion_vectors: bool | None = None,
     ) -> None:
         """Create a table from a schema ("id BIGINT, name STRING"), from data, or both.
 
         `data` is a DataFrame, a pyarrow Table, or a list of tuples or dicts (these need a schema). `key` names the column
         or columns that identify a row, `foreign_keys` maps columns to "table.column". They are declarations, unless
-        `enforce` makes constraints of them: True, or what happens on a violation (see `create_constraint`).
+        `enforce` makes constraints of them: True, or what happens on a violation (see `create_constraint`). Deleted rows are
+        marked by Delta's deletion vectors; `deletion_vectors=False` is for readers that do not know them.
         """
-        create_table.create_table(self._context, name, schema, data, key, foreign_keys, enforce)
+        create_table.create_table(self._context, name, schema, data, key, foreign_keys, enforce, deletion_vectors)
 
     def create_nested(self, name: str, schema: str | StructType | None = None, data: intake.Data = None) -> Nested:
         """Create a nested table: columns of type array<struct<…>> are subrelations, all others are its key.

@@ -76,6 +76,21 @@ def subtract(table: pa.Table, wanted: pa.Table) -> tuple[pa.Array, pa.Array]:
     `wanted` is consolidated with positive counts. Gives which rows of the table remain, and how many copies of each
     wanted row were found, at most `_n`.
     """
+    out, what = match(table, wanted)
+    found = pc.value_counts(what)
+    numbers = pa.table({"row": found.field("values"), N: found.field("counts")})
+    missing = pc.invert(pc.is_in(pa.arange(0, wanted.num_rows), value_set=found.field("values")))
+    zeros = pa.table({"row": pa.arange(0, wanted.num_rows).filter(missing)})
+    zeros = zeros.append_column(N, pa.repeat(_ZERO, zeros.num_rows))
+    every = pa.concat_tables([numbers, zeros]).sort_by("row")
+    return _mask_without(table.num_rows, out), every[N].combine_chunks()
+
+
+def match(table: pa.Table, wanted: pa.Table) -> tuple[pa.Array, pa.Array]:
+    """The numbers of rows of a table that equal a row of `wanted`, at most `_n` for each, and the numbers of these.
+
+    `wanted` is consolidated with positive counts.
+    """
     names = table.column_names
     near = candidates(table, wanted)
     groups = _group(
@@ -90,9 +105,9 @@ def subtract(table: pa.Table, wanted: pa.Table) -> tuple[pa.Array, pa.Array]:
     copies = pc.subtract(pc.list_value_length(members).cast(pa.int64()), pa.scalar(1, pa.int64()))
     found = pc.min_element_wise(copies, groups[N].combine_chunks())
     position = pc.subtract(pa.arange(0, len(row)), members.offsets.cast(pa.int64()).take(group))
-    out = row.filter(pc.and_(here, pc.less(position, found.take(group))))
-    order = pc.sort_indices(row.filter(pc.invert(here)))  # groups appear in the order of candidates, not of `wanted`
-    return _mask_without(table.num_rows, near.take(out)), found.take(order)
+    taken = pc.and_(here, pc.less(position, found.take(group)))
+    asked = pc.subtract(row.filter(pc.invert(here)), pa.scalar(len(near), pa.int64()))
+    return near.take(row.filter(taken)), asked.take(group.filter(taken))
 
 
 def positions(table: pa.Table, rows: pa.Table) -> pa.Array:

@@ -15,8 +15,10 @@ from nabla.storage import boundary
 from nabla.storage.deltalog import corrupt
 from nabla.storage.files import DataFile
 
-FORMAT = 1
-"""The format of what this module writes. A lake with a higher one was made by a newer Nabla."""
+FORMAT = 2
+"""The newest format that this module writes. A lake with a higher one was made by a newer Nabla."""
+MARKS_ROWS = "deletion_vectors"
+"""The key of a definition under which a table or view says that its deleted rows are marked by deletion vectors."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """Names of objects are identifiers: they are shown in terminals and written into queries."""
@@ -42,7 +44,7 @@ class Pending:
     def to_json(self) -> dict[str, Any]:
         return {
             "adds": [file.to_json() for file in self.adds],
-            "removes": [{"path": file.path, "rows": file.rows, "bytes": file.bytes} for file in self.removes],
+            "removes": [file.named() for file in self.removes],
             "metadata": dict(self.metadata),
             "transaction": self.transaction,
         }
@@ -51,7 +53,7 @@ class Pending:
     def from_json(cls, json: Mapping[str, Any]) -> Self:
         return cls(
             adds=tuple(map(DataFile.from_json, json["adds"])),
-            removes=tuple(DataFile(**file) for file in json["removes"]),
+            removes=tuple(map(DataFile.from_json, json["removes"])),
             metadata=json["metadata"],
             transaction=json["transaction"],
         )
@@ -136,6 +138,11 @@ class LakeState:
         return kept | {name: entry for name, entry in changes.items() if entry is not None}
 
 
+def format_of(entries: Mapping[str, Entry]) -> int:
+    """The oldest format that has all of a catalog. A Nabla that knows no deletion vectors would break tables that have some."""
+    return FORMAT if any(entry.definition.get(MARKS_ROWS) for entry in entries.values()) else 1
+
+
 def to_table(entries: Mapping[str, Entry]) -> pa.Table:
     """The entries as the lake log stores them, a row each."""
     rows = [
@@ -170,7 +177,8 @@ def _check_places(entry: Entry, lake: str) -> None:
     for part in entry.parts.values():
         if entry.kind != "registered" or part.pending is not None:
             boundary.check_path(part.path, lake, f"{entry.kind} {entry.name!r}")
-            boundary.check_files((file.path for file in part.pending.adds) if part.pending else (), lake)
+            added = part.pending.adds if part.pending else ()
+            boundary.check_files((path for file in added for path in file.paths), lake)
 
 
 def _entry(row: Mapping[str, str]) -> Entry:

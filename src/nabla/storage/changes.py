@@ -17,11 +17,13 @@ from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyroaring import BitMap64
 
 from nabla._cached import cached_property
-from nabla.errors import NablaError
+from nabla.errors import MissingFile, NablaError
 from nabla.storage import bags, boundary, files, locations, reading
 from nabla.storage.boundary import CHANGES
+from nabla.storage.deletion_vectors import Hidden
 from nabla.storage.deltalog import CaptureFile, gone
 from nabla.storage.files import DataFile
 from nabla.storage.parquet import read_columns
@@ -105,13 +107,18 @@ def between(table: StoredTable, old: int, new: int) -> Change:
     if old <= new:
         try:
             summed = _by_commit(table, before, after)
+        except MissingFile:
+            summed = None  # a deletion vector of a version in between was vacuumed
         except NablaError as error:
             if error.code != "NABLA_VERSION_GONE":
                 raise
             summed = None  # the log of a version in between was cleaned up; both ends are still here
         if summed is not None:
             return summed
-    added, removed = _difference(before, after)
+    try:
+        added, removed = _difference(before, after)
+    except MissingFile as error:
+        raise gone(table.folder, old, "its files were vacuumed") from error
     if not _present(table, removed):
         raise gone(table.folder, old, "its files were vacuumed")
     return Change(before, after, (), added, removed)
@@ -203,7 +210,8 @@ def _check_places(table: StoredTable, files: Sequence[ChangeFile | CaptureFile])
 
 
 def _present(table: StoredTable, files: Iterable[ChangeFile | DataFile | CaptureFile]) -> bool:
-    return all(locations.exists(os.path.join(table.folder, file.path)) for file in files)
+    named = (file.paths if isinstance(file, DataFile) else (file.path,) for file in files)
+    return all(locations.exists(os.path.join(table.folder, path)) for paths in named for path in paths)
 
 
 def _understood(snapshot: Snapshot) -> bool:
@@ -230,19 +238,20 @@ def _difference(before: Snapshot, after: Snapshot) -> _Difference:
     """The files that only one of two versions has, with deletion vectors."""
     old = {file.path: file for file in before.files}
     new = {file.path: file for file in after.files}
-    added = [_less(file, old.get(path)) for path, file in new.items()]
-    removed = [_less(file, new.get(path)) for path, file in old.items()]
+    added = [_less(after.folder, file, old.get(path)) for path, file in new.items()]
+    removed = [_less(after.folder, file, new.get(path)) for path, file in old.items()]
     return tuple(file for file in added if file), tuple(file for file in removed if file)
 
 
-def _less(file: DataFile, other: DataFile | None) -> DataFile | None:
+def _less(folder: str, file: DataFile, other: DataFile | None) -> DataFile | None:
     """The rows of a file that the same file of another version does not show, or None where there are none."""
     if other is None:
         return file
-    if other.keep is None:
+    if other.hidden is None or other.hidden == file.hidden:
         return None
-    mask = pc.invert(other.keep) if file.keep is None else pc.and_not(file.keep, other.keep)
-    return replace(file, keep=mask, rows=mask.true_count) if mask.true_count else None
+    own = BitMap64() if file.hidden is None else file.hidden.marked(folder)
+    only_here = other.hidden.marked(folder) - own
+    return file.hiding(Hidden(file.written, bitmap=only_here.flip(0, file.written))) if only_here else None
 
 
 def _summed(differences: Iterable[_Difference]) -> _Difference | None:
@@ -250,8 +259,8 @@ def _summed(differences: Iterable[_Difference]) -> _Difference | None:
 
     None where a file came twice, as happens when an optimized table is restored: readers expect a file but once.
     """
-    net: Counter[tuple[str, bytes]] = Counter()
-    known: dict[tuple[str, bytes], DataFile] = {}
+    net: Counter[tuple[str, object]] = Counter()
+    known: dict[tuple[str, object], DataFile] = {}
     for added, removed in differences:
         known |= {_identity(file): file for file in (*added, *removed)}
         net.update(map(_identity, added))
@@ -261,5 +270,7 @@ def _summed(differences: Iterable[_Difference]) -> _Difference | None:
     return tuple(known[key] for key, n in net.items() if n > 0), tuple(known[key] for key, n in net.items() if n < 0)
 
 
-def _identity(file: DataFile) -> tuple[str, bytes]:
-    return file.path, b"" if file.keep is None else file.keep.cast(pa.uint8()).buffers()[1].to_pybytes()
+def _identity(file: DataFile) -> tuple[str, object]:
+    if file.hidden is None or file.hidden.vector is not None:
+        return file.path, file.hidden
+    return file.path, None if file.hidden.bitmap is None else file.hidden.bitmap.serialize()

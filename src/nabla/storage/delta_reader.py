@@ -16,6 +16,7 @@ from deltalake.exceptions import DeltaError, DeltaProtocolError
 
 from nabla.errors import NablaError
 from nabla.storage import deltalog, locations, schemas, statistics
+from nabla.storage.deletion_vectors import ENABLED, FEATURE, Hidden
 from nabla.storage.files import DataFile, Snapshot
 
 _TRUE = pa.scalar(True, pa.bool_())
@@ -58,6 +59,7 @@ class DeltaReader:
             stored=stored,
             partitioned_by=tuple(metadata.partition_columns),
             files=_files(self._folder, handle, schemas.arrow(schema_json), logical),
+            marks_rows=metadata.configuration.get(ENABLED) == "true",
         )
 
     def _unreadable(self, version: int, error: DeltaError) -> NablaError:
@@ -76,7 +78,7 @@ class DeltaReader:
 def _files(folder: str, handle: DeltaTable, schema: pa.Schema, logical: Mapping[str, str]) -> tuple[DataFile, ...]:
     actions = pa.table(handle.get_add_actions(flatten=False))
     known = statistics.from_log(actions, schema, logical)
-    hidden = _deletion_vectors(folder, handle)
+    vectors = _deletion_vectors(folder, handle)
     partitions = actions["partition"].to_pylist() if "partition" in actions.column_names else [{}] * actions.num_rows
     columns = (actions[name].to_pylist() for name in ("path", "size_bytes", "num_records"))
     files = []
@@ -84,24 +86,24 @@ def _files(folder: str, handle: DeltaTable, schema: pa.Schema, logical: Mapping[
         path = deltalog.decoded(encoded)
         if rows is None:  # a writer that records no statistics
             rows = locations.parquet_footer(os.path.join(folder, path)).num_rows
-        keep = _filled(hidden.get(path), rows)
+        hidden = Hidden.masked(_filled(vectors[path], rows)) if path in vectors else None
         files.append(
             DataFile(
                 path=path,
-                rows=rows if keep is None else keep.true_count,
+                rows=rows if hidden is None else rows - hidden.rows,
                 bytes=size,
                 minimum=known[i].minimum,
                 maximum=known[i].maximum,
-                nulls=known[i].nulls if keep is None else {},
+                nulls={} if hidden is not None else known[i].nulls,
                 partition={logical.get(name, name): value for name, value in partitions[i].items()},
-                keep=keep,
+                hidden=hidden,
             )
         )
     return tuple(files)
 
 
 def _deletion_vectors(folder: str, handle: DeltaTable) -> dict[str, pa.BooleanArray]:
-    if "deletionVectors" not in (handle.protocol().reader_features or ()):
+    if FEATURE not in (handle.protocol().reader_features or ()):
         return {}
     try:
         table = pa.table(handle.deletion_vectors())
@@ -112,10 +114,8 @@ def _deletion_vectors(folder: str, handle: DeltaTable) -> dict[str, pa.BooleanAr
     return {path: mask.values for path, mask in zip(paths, table["selection_vector"], strict=True)}
 
 
-def _filled(keep: pa.BooleanArray | None, rows: int) -> pa.BooleanArray | None:
+def _filled(keep: pa.BooleanArray, rows: int) -> pa.BooleanArray:
     """A mask for every row: those after the last deleted one may be left out."""
-    if keep is None:
-        return None
     return pa.concat_arrays([pc.fill_null(keep, _TRUE), pa.repeat(_TRUE, rows - len(keep))])
 
 

@@ -22,6 +22,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from nabla.storage import deltalog, locations
+from nabla.storage.deletion_vectors import ENABLED, FEATURE
 from nabla.storage.files import DataFile
 from nabla.storage.machine import current
 
@@ -38,10 +39,12 @@ _LAST_CHECKPOINT = "_last_checkpoint"
 _ENGINE = "nabla"
 
 
-def create(folder: str, schema_json: str, adds: Sequence[DataFile], metadata: Mapping[str, Any]) -> None:
-    """Make version 0 of a table. FileExistsError where there is a table."""
+def create(
+    folder: str, schema_json: str, adds: Sequence[DataFile], metadata: Mapping[str, Any], *, marks_rows: bool = False
+) -> None:
+    """Make version 0 of a table, whose deleted rows may be marked or not. FileExistsError where there is a table."""
     locations.make_folder(deltalog.log_folder(folder))
-    protocol, description = _protocol(schema_json), _description(schema_json)
+    protocol, description = _protocol(schema_json, marks_rows), _description(schema_json, marks_rows)
     parameters = {"mode": "ErrorIfExists", "location": folder}
     _put(folder, 0, "CREATE TABLE", parameters, metadata, [protocol, description, *map(_add, adds)])
 
@@ -78,12 +81,14 @@ def _put(
     locations.put_text(deltalog.commit_path(folder, version), text + "\n")
 
 
-def _protocol(schema_json: str) -> Action:
-    """The protocol that a schema needs: timestamps without a zone are a feature that readers must support."""
-    if "timestamp_ntz" not in json.dumps(_types(json.loads(schema_json))):
+def _protocol(schema_json: str, marks_rows: bool) -> Action:
+    """The protocol that a table needs: timestamps without a zone and marked rows are features that readers must support."""
+    zoneless = "timestamp_ntz" in json.dumps(_types(json.loads(schema_json)))
+    features = [*([FEATURE] if marks_rows else ()), *(["timestampNtz"] if zoneless else ())]
+    if not features:
         return {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
-    features = {"readerFeatures": ["timestampNtz"], "writerFeatures": ["timestampNtz"]}
-    return {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **features}}
+    listed = {"readerFeatures": features, "writerFeatures": features}
+    return {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **listed}}
 
 
 def _types(kind: Any) -> Any:
@@ -95,7 +100,7 @@ def _types(kind: Any) -> Any:
     return [_types(kind[part]) for part in ("elementType", "keyType", "valueType") if part in kind]
 
 
-def _description(schema_json: str) -> Action:
+def _description(schema_json: str, marks_rows: bool) -> Action:
     return {
         "metaData": {
             "id": str(uuid.uuid4()),
@@ -105,7 +110,7 @@ def _description(schema_json: str) -> Action:
             "schemaString": schema_json,
             "partitionColumns": [],
             "createdTime": _now(),
-            "configuration": CONFIGURATION,
+            "configuration": {**CONFIGURATION, **({ENABLED: "true"} if marks_rows else {})},
         }
     }
 
@@ -119,6 +124,7 @@ def _add(file: DataFile) -> Action:
             "modificationTime": _now(),
             "dataChange": True,
             "stats": file.delta_statistics,
+            **_vector(file),
         }
     }
 
@@ -131,8 +137,15 @@ def _remove(file: DataFile) -> Action:
             "deletionTimestamp": _now(),
             "extendedFileMetadata": False,
             "size": file.bytes,
+            **_vector(file),
         }
     }
+
+
+def _vector(file: DataFile) -> dict[str, Any]:
+    """The deletion vector of a file, which belongs to its identity."""
+    vector = None if file.hidden is None else file.hidden.vector
+    return {} if vector is None else {"deletionVector": vector.to_json()}
 
 
 def _make_checkpoint(folder: str, version: int) -> None:

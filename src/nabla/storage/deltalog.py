@@ -10,12 +10,14 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
 from nabla.errors import NablaError
 from nabla.storage import locations
+from nabla.storage.deletion_vectors import Vector
 from nabla.storage.locations import Location
 from nabla.storage.machine import reading
 
@@ -42,7 +44,8 @@ class CaptureFile:
 
 @dataclass(frozen=True)
 class Commit:
-    """One version of a Delta log. `adds` are the paths added; a commit without `data_change` only rearranged rows.
+    """One version of a Delta log. `adds` are the paths added, `vectors` those of files with their deletion vectors; a commit
+    without `data_change` only rearranged rows.
 
     `captured` are the files of its change data feed, if its writer keeps one.
     """
@@ -54,6 +57,7 @@ class Commit:
     adds: tuple[str, ...]
     data_change: bool
     captured: tuple[CaptureFile, ...] = ()
+    vectors: tuple[str, ...] = ()
 
 
 def is_delta(folder: Location) -> bool:
@@ -95,6 +99,7 @@ def read_commit(folder: Location, version: int) -> Commit | None:
         adds=tuple(decoded(action["add"]["path"]) for action in actions if "add" in action),
         data_change=any(body.get("dataChange", True) for body in moved),
         captured=tuple(_captured(action["cdc"]) for action in actions if "cdc" in action),
+        vectors=tuple(_vectors(action["add"] for action in actions if "add" in action)),
     )
 
 
@@ -105,6 +110,15 @@ def metadata_of(actions: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 def _information(actions: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
     return next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
+
+
+def _vectors(adds: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """The files of deletion vectors in the table's folder. Other writers may have them elsewhere."""
+    for body in adds:
+        with suppress(ValueError):
+            path = Vector.from_json(body["deletionVector"]).path if body.get("deletionVector") else None
+            if path is not None:
+                yield path
 
 
 def _captured(action: Mapping[str, Any]) -> CaptureFile:

@@ -7,7 +7,7 @@ import os
 import uuid
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Self
 
@@ -18,6 +18,7 @@ import pyarrow.types as types
 
 from nabla._cached import cached_property
 from nabla.storage import locations, machine, schemas, statistics
+from nabla.storage.deletion_vectors import Hidden
 from nabla.storage.locations import Location
 from nabla.storage.statistics import Statistics, Value
 from nabla.storage.uncommitted import in_thread, note
@@ -36,8 +37,8 @@ class DataFile:
     """A data file of a table.
 
     `path` is relative to the table's folder (absolute for a file that lives elsewhere, as in a shallow clone). `rows`
-    are those that the table has: `keep`, one truth value a row of the file, says which ones where a deletion vector
-    hides some. The values of partition columns are not in the file but in `partition`.
+    are those that the table has, without those that are `hidden` by a deletion vector. The values of partition columns
+    are not in the file but in `partition`.
     """
 
     path: str
@@ -47,40 +48,62 @@ class DataFile:
     maximum: Mapping[str, Value] = field(default_factory=dict)
     nulls: Mapping[str, int] = field(default_factory=dict)
     partition: Mapping[str, Any] = field(default_factory=dict)
-    keep: pa.BooleanArray | None = None
+    hidden: Hidden | None = None
 
     def to_json(self) -> dict[str, object]:
-        """As JSON, for a file without deletion vector and partition: the kind that Nabla writes."""
+        """As JSON, for a file without partition: the kind that Nabla writes."""
         return {
-            "path": self.path,
-            "rows": self.rows,
-            "bytes": self.bytes,
+            **self.named(),
             "minimum": {name: statistics.encode(value) for name, value in self.minimum.items()},
             "maximum": {name: statistics.encode(value) for name, value in self.maximum.items()},
             "nulls": dict(self.nulls),
         }
 
+    def named(self) -> dict[str, object]:
+        """As JSON without statistics, for a file that is removed."""
+        hidden = {} if self.hidden is None else {"hidden": self.hidden.to_json()}
+        return {"path": self.path, "rows": self.rows, "bytes": self.bytes, **hidden}
+
     @classmethod
     def from_json(cls, json: Mapping[str, Any]) -> Self:
-        """The inverse of `to_json`."""
+        """The inverse of `to_json` and of `named`."""
         return cls(
             path=json["path"],
             rows=json["rows"],
             bytes=json["bytes"],
-            minimum={name: statistics.decode(value) for name, value in json["minimum"].items()},
-            maximum={name: statistics.decode(value) for name, value in json["maximum"].items()},
-            nulls=json["nulls"],
+            minimum={name: statistics.decode(value) for name, value in json.get("minimum", {}).items()},
+            maximum={name: statistics.decode(value) for name, value in json.get("maximum", {}).items()},
+            nulls=json.get("nulls", {}),
+            hidden=Hidden.from_json(json["hidden"]) if "hidden" in json else None,
         )
+
+    @property
+    def written(self) -> int:
+        """The number of rows in the file, hidden ones among them."""
+        return self.rows if self.hidden is None else self.hidden.written
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The paths of the file and of that with its deletion vector, if it has one."""
+        vector = None if self.hidden is None or self.hidden.vector is None else self.hidden.vector.path
+        return (self.path,) if vector is None else (self.path, vector)
+
+    def hiding(self, hidden: Hidden) -> Self:
+        """This file with other rows hidden. Of NULLs only those counts stay true that are zero."""
+        nulls = {name: count for name, count in self.nulls.items() if count == 0}
+        return replace(self, rows=hidden.written - hidden.rows, nulls=nulls, hidden=hidden)
 
     @property
     def delta_statistics(self) -> str:
         """The `stats` text of this file's add action."""
-        return statistics.to_delta(self.rows, Statistics(self.minimum, self.maximum, self.nulls))
+        known = Statistics(self.minimum, self.maximum, self.nulls)
+        return statistics.to_delta(self.written, known, tight=self.hidden is None)
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A version of a table: its schema as JSON, the name in the files of each column, and its files."""
+    """A version of a table: its schema as JSON, the name in the files of each column, and its files. `marks_rows` says that
+    deleted rows may be marked by deletion vectors."""
 
     folder: str
     version: int
@@ -88,6 +111,7 @@ class Snapshot:
     stored: Mapping[str, str]
     partitioned_by: tuple[str, ...]
     files: tuple[DataFile, ...]
+    marks_rows: bool = False
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -98,7 +122,7 @@ class Snapshot:
     def plain(self) -> bool:
         """Whether the files hold exactly the table: no partition values, hidden rows or other names to see to."""
         renamed = any(name != stored for name, stored in self.stored.items())
-        return not (renamed or self.partitioned_by or any(file.keep is not None for file in self.files))
+        return not (renamed or self.partitioned_by or any(file.hidden is not None for file in self.files))
 
     @property
     def paths(self) -> list[str]:
@@ -108,6 +132,10 @@ class Snapshot:
     def path(self, file: DataFile) -> str:
         """The absolute path of a file."""
         return file.path if locations.is_absolute(file.path) else os.path.join(self.folder, file.path)
+
+    def keep(self, file: DataFile) -> pa.BooleanArray | None:
+        """For each row of a file whether the table has it; None if it has all."""
+        return None if file.hidden is None else file.hidden.keep(self.folder)
 
     @property
     def rows(self) -> int:

@@ -175,9 +175,15 @@ class _Examination:
 
     def _damage_of_data(self, snapshot: Snapshot, file: DataFile, own: bool) -> str | None:
         """Damage of a data file. Whoever writes a registered table may have other columns in files than in the table."""
-        path, rows = snapshot.path(file), file.rows if file.keep is None else len(file.keep)
+        path = snapshot.path(file)
         names = {stored for name, stored in snapshot.stored.items() if name not in file.partition}
-        return self._damage_of_rows(path, file.bytes, rows, names if own else None)
+        what = self._damage_of_rows(path, file.bytes, file.written, names if own else None)
+        if what is None and file.hidden is not None:
+            try:
+                file.hidden.marked(snapshot.folder)
+            except NablaError as error:
+                return error.message
+        return what
 
     def _check_changes(self, entry: Entry, table: StoredTable, snapshot: Snapshot) -> Iterator[Damage]:
         """The changes that commits recorded, as far as a vacuum has left them."""

@@ -26,7 +26,7 @@ from nabla.errors import Conflict, MachineFault, NablaError
 from nabla.storage import boundary, deltalog, files, locations, machine, reading
 from nabla.storage import changes as recorded_changes
 from nabla.storage.boundary import LOG, STAGING, TABLES
-from nabla.storage.catalog import FORMAT, SCHEMA, Entry, LakeState, Part, Pending, from_table, to_table
+from nabla.storage.catalog import MARKS_ROWS, SCHEMA, Entry, LakeState, Part, Pending, format_of, from_table, to_table
 from nabla.storage.deltalog import corrupt, no_version
 from nabla.storage.lake_checks import (
     check_format,
@@ -82,8 +82,9 @@ class LakeLog:
         return deltalog.is_delta(os.path.join(path, LOG))
 
     @classmethod
-    def create(cls, path: Location) -> LakeLog:
-        """Make an empty lake in a new or empty folder; open it where somebody else was faster."""
+    def create(cls, path: Location, *, marks_rows: bool = True) -> LakeLog:
+        """Make an empty lake in a new or empty folder; open it where somebody else was faster. Its tables mark deleted rows
+        by deletion vectors, or do not."""
         log = cls(path)
         if not cls.exists(path):
             check_vacant(log.path)
@@ -94,7 +95,8 @@ class LakeLog:
             schema_json = Schema.from_arrow(SCHEMA).to_json()
             machine.point("lake.create")
             try:
-                StoredTable.create(log._log.folder, schema_json, [file], _metadata("create", new_transaction(), {}))
+                said = {**_metadata("create", new_transaction(), {}), MARKS_ROWS: marks_rows}
+                StoredTable.create(log._log.folder, schema_json, [file], said)
             except Conflict:
                 locations.remove(os.path.join(log._log.folder, file.path))
         return cls.open(path)
@@ -116,6 +118,11 @@ class LakeLog:
     def identity(self) -> str:
         """The name of the commit that made the lake, which no other lake has."""
         return str(self._log.metadata(0).get("transaction", ""))
+
+    @cached_property
+    def marks_rows(self) -> bool:
+        """Whether deleted rows of new tables are marked by deletion vectors, as the one who made the lake has decided."""
+        return bool(self._log.metadata(0).get(MARKS_ROWS, True)) and not locations.is_url(self.path)
 
     def state(self, version: int | None = None) -> LakeState:
         """The newest state, with its tables in place, or an older one as it was. Microseconds if nothing is new."""
@@ -259,6 +266,7 @@ class LakeLog:
 
     def _attempt(self, base: LakeState, changes: Mapping[str, Entry | None], metadata: Mapping[str, Any]) -> LakeState:
         entries = base.changed(changes)
+        metadata = {**metadata, "format": format_of(entries)}
         file = _write_catalog(self._log.folder, entries)
         locations.sync([os.path.join(self._log.folder, file.path)])
         machine.point("lake.commit")
@@ -332,13 +340,10 @@ class LakeLog:
             raise foreign_write(table.folder, part.version)
 
     def _new_files(self, changes: Mapping[str, Entry | None]) -> Iterator[str]:
-        """The files that promised commits name, recorded changes among them: they must not vanish after the lake commit."""
+        """The files that promised commits name: they must not vanish after the lake commit."""
         for entry in changes.values():
             for part in entry.parts.values() if entry else ():
-                if part.pending is not None:
-                    recorded = (file["path"] for file in part.pending.metadata.get(recorded_changes.KEY, ()))
-                    named = (*(file.path for file in part.pending.adds), *recorded)
-                    yield from (os.path.join(self.folder(part), path) for path in named)
+                yield from (os.path.join(self.folder(part), path) for path in _named_files(part))
 
     def _check_parts(self, changes: Mapping[str, Entry | None]) -> None:
         """Refuse promises that cannot be kept, because after the lake commit it would be too late."""
@@ -351,9 +356,17 @@ class LakeLog:
                     raise corrupt(folder, f"version {part.version} does not exist")
                 if part.pending is not None and latest != part.version - 1:
                     raise foreign_write(folder, latest)
-                for file in part.pending.adds if part.pending else ():
-                    if not locations.exists(os.path.join(folder, file.path)):
-                        raise vacuumed_too_early(folder, file.path)
+                for path in _named_files(part):
+                    if not locations.exists(os.path.join(folder, path)):
+                        raise vacuumed_too_early(folder, path)
+
+
+def _named_files(part: Part) -> list[str]:
+    """The files that a promised commit names, recorded changes and deletion vectors among them."""
+    if part.pending is None:
+        return []
+    recorded = (file["path"] for file in part.pending.metadata.get(recorded_changes.KEY, ()))
+    return list(dict.fromkeys((*(path for file in part.pending.adds for path in file.paths), *recorded)))
 
 
 def _write_catalog(folder: str, entries: Mapping[str, Entry]) -> files.DataFile:
@@ -369,7 +382,7 @@ def _write_catalog(folder: str, entries: Mapping[str, Entry]) -> files.DataFile:
 
 def _metadata(operation: str, transaction: str, objects: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     return {
-        "format": FORMAT,
+        "format": format_of({}),
         "operation": operation,
         "transaction": transaction,
         "timestamp": int(current().now() * 1000),

@@ -3,9 +3,9 @@
 The newest checkpoint has all files of a version, and the commits after it add and remove some; a later version follows from an
 earlier one that is at hand. Every commit is read once, and checked to be whole while it is read.
 
-Only logs are replayed whose meaning is certain. Column mapping, deletion vectors, partitions, checkpoints of other kinds, and
-whatever this module does not know raise `Uncertain`: deltalake reads those tables (`delta_reader`). It also finds the words
-for a log that has holes.
+Only logs are replayed whose meaning is certain. Column mapping, partitions, checkpoints of other kinds, and whatever this
+module does not know raise `Uncertain`: deltalake reads those tables (`delta_reader`). It also finds the words for a log that
+has holes.
 """
 
 from __future__ import annotations
@@ -22,18 +22,20 @@ from deltalake.exceptions import DeltaError
 
 from nabla.errors import MachineFault
 from nabla.storage import deltalog, locations, log_statistics, schemas
+from nabla.storage.deletion_vectors import ENABLED, FEATURE, Hidden, Vector
 from nabla.storage.files import DataFile, Snapshot
 
 _CHECKPOINT = "checkpoint.parquet"
 _READ_OF_ADDS = ("path", "size", "stats", "deletionVector")
 _IRRELEVANT = frozenset(("commitInfo", "txn", "cdc", "domainMetadata"))
-_READER_FEATURES = frozenset(("timestampNtz",))
+_READER_FEATURES = frozenset((FEATURE, "timestampNtz"))
 _WRITER_FEATURES = frozenset(
     (
         "appendOnly",
         "changeDataFeed",
         "checkConstraints",
         "clustering",
+        FEATURE,
         "domainMetadata",
         "generatedColumns",
         "identityColumns",
@@ -43,7 +45,7 @@ _WRITER_FEATURES = frozenset(
         "timestampNtz",
     )
 )
-"""Features that say nothing about how files are read."""
+"""Features that say nothing about how files are read, but for deletion vectors, which are known here."""
 
 
 class Uncertain(Exception):
@@ -58,7 +60,8 @@ def replay(folder: str, version: int, known: Snapshot | None = None) -> Snapshot
     if known is not None and known.version == version:
         return known
     if known is not None and known.version < version:
-        later = _Actions({file.path: file for file in known.files}, known.schema_json, has_protocol=True)
+        by_path = {file.path: file for file in known.files}
+        later = _Actions(by_path, known.schema_json, has_protocol=True, marks_rows=known.marks_rows)
         if later.read_commits(folder, range(known.version + 1, version + 1)) and later.schema_json == known.schema_json:
             return later.result(folder, version)
     listed = [(v, kind) for v, kind in deltalog.log_files(folder) if v <= version]
@@ -81,6 +84,7 @@ class _Actions:
     files: dict[str, Any]
     schema_json: str = ""
     has_protocol: bool = False
+    marks_rows: bool = False
 
     def result(self, folder: str, version: int) -> Snapshot:
         if not self.schema_json or not self.has_protocol:
@@ -88,7 +92,7 @@ class _Actions:
         describe = _Describer(folder, self.schema_json)
         files = tuple(describe(path, body) for path, body in self.files.items())
         stored = schemas.stored_names(self.schema_json, "none", folder)
-        return Snapshot(folder, version, self.schema_json, stored, (), files)
+        return Snapshot(folder, version, self.schema_json, stored, (), files, self.marks_rows)
 
     def read_commits(self, folder: str, versions: range) -> bool:
         """Apply commits; False where one is not there."""
@@ -100,27 +104,39 @@ class _Actions:
         return True
 
     def _apply(self, actions: Sequence[Mapping[str, Any]]) -> None:
-        """Apply the actions of one commit, which have no order. Two of one file would differ in their deletion vectors."""
-        moved: set[str] = set()
+        """Apply the actions of one commit, which have no order. A file that is removed and added gets another deletion
+        vector."""
+        added: dict[str, Mapping[str, Any]] = {}
+        removed: dict[str, Mapping[str, Any]] = {}
         for kind, body in (pair for action in actions for pair in action.items()):
             if body is None or kind in _IRRELEVANT:
                 continue
             if kind in ("add", "remove"):
-                path = _path(body)
+                path, moved = _path(body), added if kind == "add" else removed
                 if path in moved:
                     raise Uncertain("two actions of one file")
-                moved.add(path)
-                if body.get("deletionVector") is not None:
-                    raise Uncertain("deletion vectors")
-                self.files.pop(path, None)
-                if kind == "add":
-                    self.files[path] = body
+                moved[path] = body
             elif kind == "metaData":
                 self._describe(body)
             elif kind == "protocol":
                 self._check_protocol(body)
             else:
                 raise Uncertain(kind)
+        self._move(added, removed)
+
+    def _move(self, added: Mapping[str, Mapping[str, Any]], removed: Mapping[str, Mapping[str, Any]]) -> None:
+        """Remove files, then add others. Path and deletion vector together tell files apart, and a version has a path once."""
+        for path, body in removed.items():
+            if path in self.files and _vector_of(self.files[path]) != _vector_of(body):
+                raise Uncertain("a file that was not there is removed")
+            self.files.pop(path, None)
+        for path, body in added.items():
+            if path in removed and _vector_of(removed[path]) == _vector_of(body):
+                raise Uncertain("two actions of one file")
+            if path in self.files and _vector_of(self.files[path]) != _vector_of(body):
+                raise Uncertain("a file is added twice")
+            self.files.pop(path, None)
+            self.files[path] = body
 
     def read_checkpoint(self, folder: str, version: int) -> None:
         path = os.path.join(deltalog.log_folder(folder), f"{version:020d}.{_CHECKPOINT}")
@@ -137,7 +153,7 @@ class _Actions:
             bodies = table[kind].drop_null().to_pylist()
             if kind == "add":
                 self.files = {_path(body): body for body in bodies}
-                if len(self.files) != len(bodies) or any(body.get("deletionVector") for body in bodies):
+                if len(self.files) != len(bodies):
                     raise Uncertain("two versions of one file")
                 if any(body.get("stats") is None for body in bodies):
                     raise Uncertain("statistics in another form")
@@ -153,6 +169,7 @@ class _Actions:
         if body.get("partitionColumns") or configuration.get("delta.columnMapping.mode", "none") != "none":
             raise Uncertain("partitions or column mapping")
         self.schema_json = _normalized(_text(body, "schemaString"))
+        self.marks_rows = configuration.get(ENABLED) == "true"
 
     def _check_protocol(self, body: Mapping[str, Any]) -> None:
         reader, writer = body.get("minReaderVersion"), body.get("minWriterVersion")
@@ -175,6 +192,7 @@ class _Describer:
         if isinstance(body, DataFile):
             return body
         size, stats = body.get("size"), body.get("stats")
+        vector = _vector_of(body)
         if type(size) is not int or body.get("partitionValues"):
             raise Uncertain("an add action")
         try:
@@ -183,7 +201,21 @@ class _Describer:
             raise Uncertain("statistics") from error
         if rows is None:  # a writer that records no statistics
             rows = locations.parquet_footer(os.path.join(self._folder, path)).num_rows
-        return DataFile(path, rows, size, known.minimum, known.maximum, known.nulls)
+        file = DataFile(path, rows, size, known.minimum, known.maximum, known.nulls)
+        return file if vector is None else file.hiding(Hidden(rows, vector))
+
+
+def _vector_of(body: Any) -> Vector | None:
+    """The deletion vector of a file that is known, or of an action."""
+    if isinstance(body, DataFile):
+        return None if body.hidden is None else body.hidden.vector
+    descriptor = body.get("deletionVector")
+    if descriptor is None:
+        return None
+    try:
+        return Vector.from_json(descriptor)
+    except (ValueError, AttributeError) as error:
+        raise Uncertain("a deletion vector") from error
 
 
 def _checkpoint_columns(schema: pq.ParquetSchema) -> Iterator[str]:

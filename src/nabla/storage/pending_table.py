@@ -62,7 +62,8 @@ class PreparedTable(StoredTable):
         """The number and the files of a promised version, because another transaction may make a version of the same number."""
         if version != self._version:
             return version
-        return (version, *(file.path for file in (*self._pending.adds, *self._pending.removes)))
+        moved = (*self._pending.adds, *self._pending.removes)
+        return (version, *((file.path, file.hidden) for file in moved))
 
     def is_made(self, version: int) -> bool:
         return version != self._version

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from nabla.storage import column_cache, locations
 from nabla.storage.files import DataFile
@@ -23,7 +25,31 @@ def read_file(snapshot: Snapshot, file: DataFile, columns: Sequence[str] | None 
         held = read_columns(parquet, stored)
     arrays = [_column(snapshot, file, held, rows, field) for field in wanted]
     table = pa.Table.from_arrays(arrays, schema=wanted) if arrays else _no_columns(rows)
-    return table if file.keep is None else table.filter(file.keep)
+    return table if file.hidden is None else table.filter(snapshot.keep(file))
+
+
+def read_rows(snapshot: Snapshot, file: DataFile, places: pa.Array, columns: Sequence[str] | None = None) -> pa.Table:
+    """Some rows of a file, given by their ascending numbers: only the row groups that have them are read."""
+    wanted = snapshot.schema if columns is None else pa.schema([snapshot.schema.field(name) for name in columns])
+    with locations.parquet_file(snapshot.path(file)) as parquet:
+        sizes = [parquet.metadata.row_group(i).num_rows for i in range(parquet.num_row_groups)]
+        starts = list(itertools.accumulate(sizes, initial=0))
+        groups = [i for i in range(len(sizes)) if len(_between(places, starts[i], starts[i + 1]))]
+        present = set(parquet.schema_arrow.names)
+        stored = [name for name in (snapshot.stored[field.name] for field in wanted) if name in present]
+        held = parquet.read_row_groups(groups, columns=stored)
+    before = list(itertools.accumulate((sizes[i] for i in groups), initial=0))
+    pieces = [
+        pc.add(_between(places, starts[i], starts[i + 1]), pa.scalar(shift - starts[i], pa.int64()))
+        for i, shift in zip(groups, before[:-1], strict=True)
+    ]
+    arrays = [_column(snapshot, file, held, before[-1], field) for field in wanted]
+    return pa.Table.from_arrays(arrays, schema=wanted).take(pa.chunked_array(pieces, pa.int64()))
+
+
+def _between(places: pa.Array, start: int, end: int) -> pa.Array:
+    after = pc.greater_equal(places, pa.scalar(start, pa.int64()))
+    return places.filter(pc.and_(after, pc.less(places, pa.scalar(end, pa.int64()))))
 
 
 def is_worth_keeping(snapshot: Snapshot, file: DataFile, column: str) -> bool:
@@ -41,12 +67,12 @@ def looked_up(snapshot: Snapshot, file: DataFile, columns: Sequence[str]) -> pa.
     found = {name: column for name, key in keys.items() if (column := column_cache.KEPT.get(key)) is not None}
     missing = [name for name in columns if name not in found]
     if missing:
-        whole = read_file(snapshot, replace(file, keep=None), missing)
+        whole = read_file(snapshot, replace(file, hidden=None), missing)
         for name, column in zip(missing, whole.columns, strict=True):
             column_cache.KEPT.put(keys[name], column)
             found[name] = column
     table = pa.table([found[name] for name in columns], names=list(columns))
-    return table if file.keep is None else table.filter(file.keep)
+    return table if file.hidden is None else table.filter(snapshot.keep(file))
 
 
 def read(snapshot: Snapshot, columns: Sequence[str] | None = None) -> pa.Table:

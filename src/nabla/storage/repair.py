@@ -12,7 +12,7 @@ import pyarrow as pa
 from nabla._cached import cached_property
 from nabla.errors import NablaError
 from nabla.storage import delta_writer, deltalog, locations, reading
-from nabla.storage.catalog import FORMAT, SCHEMA, Entry, Part, Pending, from_table
+from nabla.storage.catalog import SCHEMA, Entry, Part, Pending, format_of, from_table
 from nabla.storage.files import DataFile
 from nabla.storage.lakelog import LakeLog
 from nabla.storage.machine import current
@@ -76,7 +76,7 @@ class Repairs:
         before = self._lake.recorded(version - 1)
         changed = [name for name, entry in found.entries.items() if entry != before.settled.entries.get(name)]
         metadata = {
-            "format": FORMAT,
+            "format": format_of(found.entries),
             "operation": "repair",
             "transaction": found.transaction,
             "timestamp": int(current().now() * 1000),

@@ -13,7 +13,8 @@ import pyarrow.types as types
 from nabla.storage import bags, files, reading
 from nabla.storage.equality import same_rows
 from nabla.storage.files import DataFile
-from nabla.storage.rewrite import Writer, may_hold
+from nabla.storage.find_rows import may_hold
+from nabla.storage.rewrite import Writer
 from nabla.storage.table import Snapshot
 from nabla.storage.uncommitted import in_thread
 

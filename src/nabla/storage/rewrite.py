@@ -1,22 +1,25 @@
-"""A change applied to a table's files: only files that hold deleted rows are rewritten, small ones are folded."""
+"""A change applied to a table's files: deleted rows are marked, or their files written anew; small files are folded."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
-import pyarrow.compute as pc
+from pyroaring import BitMap64
 
-from nabla.storage import bags, files, machine, reading
+from nabla.storage import deletion_vectors, files, machine, reading
+from nabla.storage.deletion_vectors import Hidden, bitmap_of
+from nabla.storage.fetch_rows import Located
 from nabla.storage.files import DataFile
-from nabla.storage.statistics import bounded
+from nabla.storage.find_rows import find_rows
 from nabla.storage.table import Snapshot
 
-_ZERO = pa.scalar(0, pa.int64())
-_TRUE = pa.scalar(True, pa.bool_())
-_FEW_ROWS = 512
 _MANY = 16  # small files that a table may have before they are folded
+MARKED_FROM = 4096
+"""Rows of a file from which on deleted rows are marked. Writing a smaller file anew takes no longer than marking."""
+MOST_HIDDEN = 1 / 3
+"""The share of hidden rows up to which a file stays."""
 
 
 @dataclass(frozen=True)
@@ -35,23 +38,37 @@ def rewrite(
     *,
     key: Sequence[str] = (),
     rows: int | None = None,
+    known: Located | None = None,
 ) -> Rewrite:
     """Write what turns `snapshot` into itself less `delete` plus `insert`; commits nothing.
 
-    `delete` holds rows, or rows with counts `_n`; so many copies go, from whichever files hold them. `key` are columns
-    that tell rows apart: deletions are looked for there first, and folded files are sorted by them. Holds one file in
-    memory at a time, and `rows` rows beside it, which is also the size of the files it writes.
+    `delete` holds rows, or rows with counts `_n`; so many copies go, from whichever files hold them. `known` are places
+    where some of them stand. `key` are columns that tell rows apart: deletions are looked for there first, and folded files
+    are sorted by them. Holds a few files in memory at a time, and `rows` rows beside them, which is also the size of the files
+    it writes.
     """
     rows = files.target_rows(snapshot.rows) if rows is None else rows
     writer = Writer(snapshot, rows, key)
-    left = _search(snapshot, delete, key, writer.replace)
+    found = find_rows(snapshot, delete, key, known)
+    for file in snapshot.files:
+        if file.path in found.places:
+            writer.hide(file, bitmap_of(found.places[file.path]))
     writer.finish(insert)
-    return Rewrite(tuple(writer.added), tuple(writer.removed.values()), left)
+    return Rewrite(tuple(writer.added), tuple(writer.removed.values()), found.missing)
 
 
 def absent(snapshot: Snapshot, wanted: pa.Table, key: Sequence[str] = ()) -> pa.Table:
     """The rows of `wanted` (with counts) that a table does not hold so often. Writes nothing."""
-    return _search(snapshot, wanted, key, lambda file, remaining: None)
+    return find_rows(snapshot, wanted, key).missing
+
+
+def pays_to_rewrite(file: DataFile, hidden: int) -> bool:
+    """Whether a file of which so many rows would be hidden is written anew without them.
+
+    Every reader reads hidden rows, too, only to leave them out. So a file that is small, or has many of them, is cheaper
+    written once.
+    """
+    return file.written < MARKED_FROM or hidden > MOST_HIDDEN * file.written
 
 
 @dataclass
@@ -64,6 +81,18 @@ class Writer:
     added: list[DataFile] = field(default_factory=list)
     removed: dict[str, DataFile] = field(default_factory=dict)
     _waiting: list[pa.Table] = field(default_factory=list)
+    _hidden: list[tuple[DataFile, BitMap64]] = field(default_factory=list)
+
+    def hide(self, file: DataFile, rows: BitMap64) -> None:
+        """Take rows out of a file: mark them, or write the file without them."""
+        if file.hidden is not None:
+            rows = rows | file.hidden.marked(self.snapshot.folder)
+        if self.snapshot.marks_rows and not pays_to_rewrite(file, len(rows)):
+            self.removed[file.path] = file
+            self._hidden.append((file, rows))
+            return
+        left = file.hiding(Hidden(file.written, bitmap=rows))
+        self.replace(file, reading.read_file(self.snapshot, left) if left.rows else self.snapshot.schema.empty_table())
 
     def replace(self, file: DataFile, remaining: pa.Table) -> None:
         """Remove a file in favour of rows. Those of a large file stay together, since files may be clustered."""
@@ -88,6 +117,8 @@ class Writer:
         if insert is not None:
             self.write(reading.conform(insert, self.snapshot.schema))
         self.flush()
+        stored = deletion_vectors.store(self.snapshot.folder, [(file.written, rows) for file, rows in self._hidden])
+        self.added += (file.hiding(hidden) for (file, _), hidden in zip(self._hidden, stored, strict=True))
         machine.point("rewrite.done")
 
     def _to_fold(self) -> Iterator[DataFile]:
@@ -114,69 +145,3 @@ class Writer:
                 table = table.sort_by([(name, "ascending") for name in self.key])
             self.added += files.write(self.snapshot.folder, table, rows=self.rows)
             self._waiting = []
-
-
-def may_hold(file: DataFile, wanted: pa.Table) -> pa.Table:
-    """The rows of `wanted` that the statistics of a file do not exclude."""
-    for column in wanted.schema:
-        if wanted.num_rows == 0:
-            break
-        mask = _admitted(file, column, wanted[column.name])
-        if mask is not None:
-            wanted = wanted.filter(mask)
-    return wanted
-
-
-def _search(
-    snapshot: Snapshot, delete: pa.Table | None, key: Sequence[str], found_in: Callable[[DataFile, pa.Table], None]
-) -> pa.Table:
-    """Call `found_in` with every file that holds rows to delete and its other rows; gives what was not found."""
-    counted = snapshot.schema.append(pa.field(bags.N, pa.int64()))
-    if delete is None or delete.num_rows == 0:
-        return counted.empty_table()
-    left = bags.consolidate(reading.conform(bags.counted(delete), counted))
-    for file in snapshot.files:
-        if left.num_rows == 0:
-            break
-        near = may_hold(file, left)
-        if near.num_rows == 0 or not _holds_candidates(snapshot, file, near, key):
-            continue
-        table = reading.read_file(snapshot, file)
-        remain, found = bags.subtract(table, near)
-        if pc.any(pc.greater(found, _ZERO)).as_py():
-            found_in(file, table.filter(remain))
-            left = _reduced(left, near, found)
-    return left
-
-
-def _holds_candidates(snapshot: Snapshot, file: DataFile, wanted: pa.Table, key: Sequence[str]) -> bool:
-    """Whether the file's most telling column has any of the wanted values: most files are done with after that. A small file
-    is read as quickly as one of its columns."""
-    telling = bags.deciding(wanted, key)[:1] if file.rows > _FEW_ROWS else []
-    if not telling:
-        return True
-    return len(bags.candidates(reading.read_file(snapshot, file, telling), wanted, key)) > 0
-
-
-def _reduced(left: pa.Table, near: pa.Table, found: pa.Array) -> pa.Table:
-    """The rows that are still to be found. Equal rows of `left` and `near` are identical, so their difference is exact."""
-    place = near.num_columns - 1
-    taken = near.set_column(place, near.schema.field(bags.N), pc.negate(found)).filter(pc.greater(found, _ZERO))
-    return bags.consolidate(pa.concat_tables([left, taken]))
-
-
-def _admitted(file: DataFile, column: pa.Field, values: pa.ChunkedArray) -> pa.Array | None:
-    """The values that the bounds of a file's column allow, as a mask; None if they are unknown."""
-    if column.name == bags.N or not bounded(column.type):
-        return None
-    nulls = file.nulls.get(column.name)
-    if nulls == file.rows:
-        return pc.is_null(values)
-    inside = pa.repeat(_TRUE, len(values))
-    if column.name in file.minimum:
-        inside = pc.and_(inside, pc.greater_equal(values, pa.scalar(file.minimum[column.name], column.type)))
-    if column.name in file.maximum:
-        inside = pc.and_(inside, pc.less_equal(values, pa.scalar(file.maximum[column.name], column.type)))
-    if pa.types.is_floating(column.type):
-        inside = pc.or_(inside, pc.is_nan(values))  # compares as false with every bound
-    return pc.if_else(pc.is_null(values), pa.scalar(nulls != 0, pa.bool_()), inside)

@@ -80,12 +80,13 @@ def from_log(actions: pa.Table, schema: pa.Schema, logical: Mapping[str, str]) -
     return [Statistics(_row(low, i), _row(high, i), _row(counts, i)) for i in range(actions.num_rows)]
 
 
-def to_delta(rows: int, statistics: Statistics) -> str:
-    """The `stats` text of an add action."""
-    nulls = ",".join(f"{json.dumps(name)}:{count}" for name, count in statistics.nulls.items())
+def to_delta(rows: int, statistics: Statistics, *, tight: bool = True) -> str:
+    """The `stats` text of an add action. They are not `tight` where they are those of more rows than the table has."""
+    nulls = ",".join(f"{_json(name)}:{count}" for name, count in statistics.nulls.items())
     low = _delta_bounds(statistics.minimum, up=False)
     high = _delta_bounds(statistics.maximum, up=True)
-    return f'{{"numRecords":{rows},"minValues":{{{low}}},"maxValues":{{{high}}},"nullCount":{{{nulls}}}}}'
+    wide = "" if tight else '"tightBounds":false,'
+    return f'{{"numRecords":{rows},{wide}"minValues":{{{low}}},"maxValues":{{{high}}},"nullCount":{{{nulls}}}}}'
 
 
 def encode(value: Value) -> object:
@@ -222,7 +223,7 @@ def _is_nan(value: object) -> bool:
 
 def _delta_bounds(bounds: Mapping[str, Value], *, up: bool) -> str:
     texts = ((name, _delta_text(value, up=up)) for name, value in bounds.items())
-    return ",".join(f"{json.dumps(name)}:{text}" for name, text in texts if text is not None)
+    return ",".join(f"{_json(name)}:{text}" for name, text in texts if text is not None)
 
 
 def _delta_text(value: Value, *, up: bool) -> str | None:
@@ -234,7 +235,12 @@ def _delta_text(value: Value, *, up: bool) -> str | None:
         case Decimal():
             return format(value, "f")
         case _:
-            return json.dumps(value)
+            return _json(value)
+
+
+def _json(value: object) -> str:
+    """A value as JSON. Characters stand for themselves: deltalake misreads the codes of those beyond 16 bits."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _delta_timestamp(value: datetime, *, up: bool) -> str | None:

@@ -49,8 +49,14 @@ class StoredTable:
         schema_json: str,
         adds: Sequence[DataFile] = (),
         metadata: Mapping[str, Any] | None = None,
+        *,
+        marks_rows: bool = False,
     ) -> StoredTable:
-        """Make a table, with files that are already in its folder as its version 0. Conflict where there is one."""
+        """Make a table, with files that are already in its folder as its version 0. Conflict where there is one.
+
+        With `marks_rows` its deleted rows are marked by deletion vectors, but for a table at a URL: deltalake commits there,
+        and cannot write them.
+        """
         table = cls(folder)
         schema = schemas.storable(schema_json)
         locations.make_folder(table.folder)
@@ -59,7 +65,7 @@ class StoredTable:
             if locations.is_url(table.folder):
                 url_commits.create(table.folder, schema, adds, metadata or {})
             else:
-                delta_writer.create(table.folder, schema.to_json(), adds, metadata or {})
+                delta_writer.create(table.folder, schema.to_json(), adds, metadata or {}, marks_rows=marks_rows)
         except (FileExistsError, DeltaError) as error:
             if table.exists():
                 raise Conflict("NABLA_CONFLICT", "there is a table already", place=table.folder) from error
@@ -82,7 +88,7 @@ class StoredTable:
             if found.version not in self._seen:
                 _check_files(found, newest=found.version == self._latest)
                 if self.closed:
-                    boundary.check_links((file.path for file in found.files), self.folder)
+                    boundary.check_links((path for file in found.files for path in file.paths), self.folder)
                 self._check_rows(found)
                 self._seen.add(found.version)
             return found
@@ -98,7 +104,7 @@ class StoredTable:
             if found is None:
                 found = self._read(wanted, latest)
                 if self.closed:
-                    boundary.check_files((file.path for file in found.files), self.folder)
+                    boundary.check_files((path for file in found.files for path in file.paths), self.folder)
                 self._seen.discard(wanted)
             self._remember(found)
             return found
@@ -195,7 +201,8 @@ class StoredTable:
 
 
 def _check_files(snapshot: Snapshot, *, newest: bool) -> None:
-    missing = next((path for path in snapshot.paths if not locations.exists(path)), None)
+    vectors = {os.path.join(snapshot.folder, path) for file in snapshot.files for path in file.paths[1:]}
+    missing = next((path for path in (*snapshot.paths, *sorted(vectors)) if not locations.exists(path)), None)
     if missing is not None:
         raise _missing(snapshot.folder, snapshot.version, missing, newest=newest)
 

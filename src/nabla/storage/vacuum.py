@@ -98,15 +98,15 @@ def _unnamed_commits(table: StoredTable, cutoff: float) -> Iterator[str]:
 def _needed(table: StoredTable, oldest: int) -> set[str]:
     """All files of the versions from `oldest` on, and the changes recorded after it."""
     latest = table.latest()
-    needed = {file.path for file in table.snapshot(latest).files}
+    needed = {path for file in table.snapshot(latest).files for path in file.paths}
     try:
-        needed |= {file.path for file in table.snapshot(oldest).files}
+        needed |= {path for file in table.snapshot(oldest).files for path in file.paths}
     except NablaError as error:
         if error.code != "NABLA_VERSION_GONE":
             raise
     for commit in deltalog.commits(table.folder, oldest, latest):
         if commit is not None:
-            needed |= {*commit.adds, *(file["path"] for file in commit.metadata.get(KEY, ()))}
+            needed |= {*commit.adds, *commit.vectors, *(file["path"] for file in commit.metadata.get(KEY, ()))}
     return needed
 
 

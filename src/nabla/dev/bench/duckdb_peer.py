@@ -9,12 +9,12 @@ from pathlib import Path
 
 import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
 import sqlglot
 
 from nabla.dev.bench.measure import FAILED, Measurement, code_of
 from nabla.dev.bench.peers import Peer
 from nabla.lake.facade import Lake
+from nabla.storage.deletion_vectors import numbers_of
 from nabla.storage.files import Snapshot
 
 
@@ -87,8 +87,8 @@ def _hidden_rows(snapshot: Snapshot) -> pa.Table:
     """The rows that deletion vectors hide: the path of the file, and the number of the row in it."""
     tables = [pa.table({"file": pa.array([], pa.string()), "number": pa.array([], pa.int64())})]
     for file in snapshot.files:
-        if file.keep is not None:
-            numbers = pc.indices_nonzero(pc.invert(file.keep)).cast(pa.int64())
+        if file.hidden is not None:
+            numbers = numbers_of(file.hidden.marked(snapshot.folder))
             paths = pa.repeat(pa.scalar(snapshot.path(file)), len(numbers))
             tables.append(pa.table({"file": paths, "number": numbers}))
     return pa.concat_tables(tables)

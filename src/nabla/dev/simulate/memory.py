@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nabla._cached import cached_property
-from nabla.storage import bags, catalog, deltalog, lakelog, log_statistics, parquet, rewrite, statistics
+from nabla.storage import bags, catalog, deltalog, lakelog, log_statistics, parquet, statistics
 from nabla.storage.files import DataFile
 
 _MOST = 4096
@@ -127,7 +127,6 @@ _FUNCTIONS: tuple[tuple[ModuleType, str, Callable[..., Any]], ...] = (
     (statistics, "from_footer", _describe_remembered),
     (bags, "consolidate", _by_rows(bags.consolidate)),
     (bags, "subtract", _by_rows(bags.subtract)),
-    (rewrite, "may_hold", _by_rows(rewrite.may_hold)),
     (lakelog, "from_table", _by_rows(catalog.from_table)),
     (log_statistics, "reader", lru_cache(_MOST)(_read_statistics)),
 )

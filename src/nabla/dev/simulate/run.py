@@ -11,7 +11,7 @@ import tempfile
 import traceback
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,7 @@ from nabla.dev.simulate.memory import remembering
 from nabla.dev.simulate.model import Violation, check_diary, check_state
 from nabla.dev.simulate.schedule import Kind, Schedule
 from nabla.errors import NablaError
-from nabla.storage import machine
+from nabla.storage import deletion_vectors, machine, rewrite
 
 MEMORY = "/dev/shm"
 LIMIT = 20_000
@@ -229,10 +229,23 @@ def _chance(seed: int) -> Iterator[None]:
         random.setstate(chance)
 
 
+@contextmanager
+def _marking_all() -> Iterator[None]:
+    """Let deleted rows of the few that there are be marked, in files: a lake with more rows would take too long."""
+    before = rewrite.MARKED_FROM, rewrite.MOST_HIDDEN, deletion_vectors.INLINE_BYTES
+    rewrite.MARKED_FROM, rewrite.MOST_HIDDEN, deletion_vectors.INLINE_BYTES = 0, 0.7, 0
+    try:
+        yield
+    finally:
+        rewrite.MARKED_FROM, rewrite.MOST_HIDDEN, deletion_vectors.INLINE_BYTES = before
+
+
 class Stage:
     """Where simulations take place: a folder in memory, with a founded lake that each of them gets a copy of."""
 
     def __init__(self, syncs: bool = True) -> None:
+        self._marking = ExitStack()
+        self._marking.enter_context(_marking_all())
         self._threads = pa.cpu_count()
         pa.set_cpu_count(1)  # files of a few rows: more threads only cost time
         self._syncs = syncs
@@ -256,6 +269,7 @@ class Stage:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._marking.close()
         pa.set_cpu_count(self._threads)
         shutil.rmtree(self.folder, ignore_errors=True)
 

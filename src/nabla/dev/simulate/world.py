@@ -24,7 +24,7 @@ from nabla.lake.context import LakeContext
 from nabla.lake.vacuum import vacuum_lake
 from nabla.lake.write.commit import Commit, retry
 from nabla.storage import bags, changes, files, reading
-from nabla.storage.catalog import Entry, LakeState, Part
+from nabla.storage.catalog import MARKS_ROWS, Entry, LakeState, Part
 from nabla.storage.lakelog import LakeLog
 from nabla.storage.rewrite import rewrite
 from nabla.storage.table import StoredTable
@@ -62,8 +62,8 @@ def found(path: str) -> None:
     """A lake with three rows, and views that show them."""
     log = LakeLog.create(path)
     state = log.state()
-    parts = {name: _create(log, name, ROWS, FIRST) for name in (TABLE, AT_ONCE, LATER)}
-    table = Entry(TABLE, "table", {"key": ["id"]}, {"data": parts[TABLE]})
+    parts = {name: _create(log, name, ROWS, FIRST, marks_rows=name == TABLE) for name in (TABLE, AT_ONCE, LATER)}
+    table = Entry(TABLE, "table", {"key": ["id"], MARKS_ROWS: True}, {"data": parts[TABLE]})
     views = {
         name: Entry(
             name,
@@ -153,10 +153,10 @@ def _rewrite(log: LakeLog, part: Part, delete: pa.Table, insert: pa.Table, said:
     return part.advanced(done.adds, done.removes, said)
 
 
-def _create(log: LakeLog, name: str, schema: pa.Schema, ids: tuple[int, ...] = ()) -> Part:
+def _create(log: LakeLog, name: str, schema: pa.Schema, ids: tuple[int, ...] = (), *, marks_rows: bool = False) -> Part:
     path = log.new_path(name)
     adds = files.write(log.folder(path), _table(ids)) if ids else ()
-    StoredTable.create(log.folder(path), Schema.from_arrow(schema).to_json(), adds)
+    StoredTable.create(log.folder(path), Schema.from_arrow(schema).to_json(), adds, marks_rows=marks_rows)
     return Part(path, 0)
 
 

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as kinds
 
 from nabla.algebra.names import WEIGHT_FIELD
@@ -21,6 +20,7 @@ from nabla.engine.feed import FEED_KIND, FEED_VERSION
 from nabla.storage import locations
 from nabla.storage.bags import N
 from nabla.storage.changes import Change
+from nabla.storage.deletion_vectors import numbers_of
 from nabla.storage.files import DataFile, Snapshot
 
 _PLAIN = (
@@ -64,8 +64,8 @@ def scan_version(
     if not fields or snapshot.partitioned_by or not _readable(snapshot, fields.values()):
         return None
     columns = [f"{quote(snapshot.stored[stored])} AS {quote(name)}" for name, stored in fields.items()]
-    whole = [i for i, file in enumerate(snapshot.files) if file.keep is None]
-    cut = [i for i, file in enumerate(snapshot.files) if file.keep is not None]
+    whole = [i for i, file in enumerate(snapshot.files) if file.hidden is None]
+    cut = [i for i, file in enumerate(snapshot.files) if file.hidden is not None]
 
     def read(places: Sequence[int], hidden: str = "") -> str:
         number = [f"{list(places)}[CAST(r.file_index AS BIGINT) + 1] AS {FILE_NUMBER}"] if numbered else []
@@ -77,7 +77,7 @@ def scan_version(
     if whole:
         texts.append(read(whole))
     if cut:
-        tables[f"{label} hidden"] = _hidden_rows([snapshot.files[place] for place in cut])
+        tables[f"{label} hidden"] = _hidden_rows(snapshot.folder, [snapshot.files[place] for place in cut])
         same = "r.file_index = h.file AND r.file_row_number = h.place"
         texts.append(read(cut, f"ANTI JOIN {quote(f'{label} hidden')} AS h ON {same}"))
     if more is not None or not texts:
@@ -153,8 +153,8 @@ def _read(paths: Iterable[str]) -> str:
     return f"read_parquet([{listed}], hive_partitioning = false)"
 
 
-def _hidden_rows(files: Sequence[DataFile]) -> pa.Table:
-    """The places of rows that deletion vectors hide, for the files in this order."""
-    places = [pc.indices_nonzero(pc.invert(file.keep)) for file in files]
+def _hidden_rows(folder: str, files: Sequence[DataFile]) -> pa.Table:
+    """The places of rows that deletion vectors hide, for files of a table in this order."""
+    places = [numbers_of(file.hidden.marked(folder)) for file in files if file.hidden is not None]
     numbers = [pa.repeat(pa.scalar(i, pa.int64()), len(found)) for i, found in enumerate(places)]
-    return pa.table({"file": pa.chunked_array(numbers), "place": pa.chunked_array(places).cast(pa.int64())})
+    return pa.table({"file": pa.chunked_array(numbers), "place": pa.chunked_array(places, pa.int64())})

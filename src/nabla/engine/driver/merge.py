@@ -27,7 +27,7 @@ from nabla.engine.driver.file_scan import scan_version
 from nabla.planner.steps import Finish
 from nabla.storage import bags, reading
 from nabla.storage.bags import N
-from nabla.storage.rewrite import may_hold
+from nabla.storage.find_rows import may_hold
 from nabla.storage.table import Snapshot
 
 Held = Mapping[str, pa.ChunkedArray]

@@ -148,7 +148,7 @@ class RowSearch:
 
 
 def _name(snapshot: Snapshot, file: DataFile, key: str) -> tuple[str, int, str]:
-    return snapshot.path(file), id(file.keep), key
+    return snapshot.path(file), id(file.hidden), key
 
 
 def _by_file(rows: pa.Table, files: int) -> list[pa.Table]:

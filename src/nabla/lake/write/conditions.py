@@ -9,19 +9,24 @@ import re
 from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from nabla.algebra.expressions import quote
 from nabla.engine import intake, types
-from nabla.engine.sources import snapshot_frame, user_frame
+from nabla.engine.marked_rows import FILE, PLACE, located_frame
+from nabla.engine.sources import user_frame
 from nabla.engine.spark.frames import Workspace, copy_session
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.sources import columns_of, current_version, table_of
 from nabla.lake.write.table_change import TableChange
+from nabla.storage import bags
 from nabla.storage.bags import N
 from nabla.storage.catalog import Entry, LakeState
+from nabla.storage.fetch_rows import Located, fetch_rows
+from nabla.storage.find_rows import places_by_file
 
 Seen = Mapping[str, Entry]
 """Tables and views by name, as a transaction sees them."""
@@ -55,24 +60,65 @@ def matching_rows(
     queries, know other versions by the same names.
     """
     change.take_over_written()
-    visible, stored = change.visible.names, change.stored.names
+    visible = change.visible.names
     place = f'change of table "{change.name}"'
     session = copy_session(context.spark.session) if seen else context.spark.session
     with Workspace(session, context.log.new_staging()) as workspace, context.translating(place):
         for name, entry in seen.items():
             entry_frame(context, workspace, entry).createOrReplaceTempView(name)
-        frame = snapshot_frame(workspace, change.snapshot, visible).withColumn(N, F.lit(1).cast("bigint"))
+        frame = located_frame(workspace, change.snapshot, visible).withColumn(N, F.lit(1).cast("bigint"))
         if change.pieces:
-            pending = workspace.hold(change.net(), types.with_weight(change.stored))
-            frame = frame.unionAll(pending.toDF(*visible, N))
-        kept = frame.where(where)
-        old = [F.col(quote(v)).alias(s) for v, s in zip(visible, stored, strict=True)]
-        raw = kept.select(*old, F.col(N), *[F.expr(text).alias(f"new {name}") for name, text in values.items()])
-        table = raw.select(*map(quote, [*stored, N]), *_new_columns(raw, change, values)).toArrow()
-    places = [stored[visible.index(name)] for name in values]
-    fields = [*types.with_weight(change.stored).fields]
-    fields += [types.field_like(change.stored[place], f"new {place}") for place in places]
-    return types.conform(table, StructType(fields))
+            return _with_pending(workspace, change, frame, where, values)
+        return _by_places(change, frame.where(where), values)
+
+
+def _by_places(change: TableChange, kept: DataFrame, values: Mapping[str, str]) -> pa.Table:
+    """Let Spark find the places and the new values, which takes the columns in the condition and in these only; then fetch
+    the rows."""
+    new = [F.expr(text).alias(f"new {name}") for name, text in values.items()]
+    raw = kept.select(F.col(FILE), F.col(PLACE), *new)
+    found = raw.select(FILE, PLACE, *_new_columns(raw, change, values)).toArrow()
+    found = found.sort_by([(FILE, "ascending"), (PLACE, "ascending")])
+    files, places = found[FILE].cast(pa.string()).combine_chunks(), found[PLACE].cast(pa.int64()).combine_chunks()
+    located = fetch_rows(change.snapshot, places_by_file(files, places))
+    change.located.append(located)
+    order = pc.sort_indices(
+        pa.table({FILE: located.files, PLACE: located.places}), [(FILE, "ascending"), (PLACE, "ascending")]
+    )
+    table = bags.counted(located.rows.take(order))
+    for name in found.column_names[2:]:
+        table = table.append_column(found.schema.field(name), found[name])
+    return types.conform(table, _matched_shape(change, values))
+
+
+def _with_pending(
+    workspace: Workspace, change: TableChange, frame: DataFrame, where: str, values: Mapping[str, str]
+) -> pa.Table:
+    """The rows of the table and of earlier operations of the transaction, which have no places."""
+    visible, stored = change.visible.names, change.stored.names
+    pending = workspace.hold(change.net(), types.with_weight(change.stored)).toDF(*visible, N)
+    nowhere = [F.lit(None).cast("string").alias(FILE), F.lit(None).cast("bigint").alias(PLACE)]
+    kept = frame.unionAll(pending.select(*map(quote, visible), *nowhere, N)).where(where)
+    old = [F.col(quote(v)).alias(s) for v, s in zip(visible, stored, strict=True)]
+    new = [F.expr(text).alias(f"new {name}") for name, text in values.items()]
+    raw = kept.select(*old, F.col(N), F.col(FILE), F.col(PLACE), *new)
+    table = raw.select(*map(quote, [*stored, N]), FILE, PLACE, *_new_columns(raw, change, values)).toArrow()
+    _note_places(change, table)
+    return types.conform(table.drop_columns([FILE, PLACE]), _matched_shape(change, values))
+
+
+def _matched_shape(change: TableChange, values: Mapping[str, str]) -> StructType:
+    places = [change.stored.names[change.visible.names.index(name)] for name in values]
+    new = [types.field_like(change.stored[place], f"new {place}") for place in places]
+    return StructType([*types.with_weight(change.stored).fields, *new])
+
+
+def _note_places(change: TableChange, found: pa.Table) -> None:
+    """Remember where the rows are, so that they need not be looked for again when they are deleted."""
+    stored = found.filter(pc.is_valid(found[FILE]))
+    rows = types.conform(stored.select(change.stored.names), change.stored)
+    files, places = stored[FILE].cast(pa.string()), stored[PLACE].cast(pa.int64())
+    change.located.append(Located(rows, files.combine_chunks(), places.combine_chunks()))
 
 
 def _new_columns(frame: DataFrame, change: TableChange, values: Mapping[str, str]) -> list[Column]:

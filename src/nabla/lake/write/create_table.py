@@ -19,7 +19,8 @@ from nabla.lake.objects.sources import count_keys, table_of
 from nabla.lake.refresh.create import Built, Definition, create
 from nabla.lake.write import nested_tables as nests
 from nabla.lake.write.new_table import new_table
-from nabla.storage.catalog import Entry, LakeState, Part
+from nabla.storage import locations
+from nabla.storage.catalog import MARKS_ROWS, Entry, LakeState, Part
 from nabla.storage.locations import is_inside
 from nabla.storage.table import StoredTable
 
@@ -71,6 +72,7 @@ def create_table(
     key: str | Sequence[str] | None,
     foreign_keys: Mapping[str, str] | None,
     enforce: bool | str,
+    marks_rows: bool | None,
 ) -> None:
     """Create a table, and with `enforce` the constraints that its key and foreign keys stand for."""
     state = context.log.state()
@@ -78,11 +80,9 @@ def create_table(
     what = f'table "{name}"'
     keys = key_of(key, shape, what)
     foreign = context.names(state).check_foreign_keys(foreign_keys, shape, what)
-    definitions: list[Definition] = [
-        TableDefinition(
-            name, shape, data, {"schema": shape.json(), "key": keys, "foreign_keys": foreign, "enforced": True}
-        )
-    ]
+    declared = {"schema": shape.json(), "key": keys, "foreign_keys": foreign, "enforced": True}
+    definition = {**declared, **_marking(context, marks_rows)}
+    definitions: list[Definition] = [TableDefinition(name, shape, data, definition)]
     if enforce is not False:
         action = check_action("reject" if enforce is True else enforce)
         queries = declared_constraints(name, keys, foreign)
@@ -97,7 +97,13 @@ def create_nested(context: LakeContext, name: str, schema: str | StructType | No
     shape = _new_shape(context, state, name, schema, data)
     _refuse_declarations(shape, name)
     check_order(shape)
-    definition = {"schema": shape.json(), "key": nests.nested_key(shape), "foreign_keys": {}, "nested": True}
+    definition = {
+        "schema": shape.json(),
+        "key": nests.nested_key(shape),
+        "foreign_keys": {},
+        "nested": True,
+        **_marking(context, None),
+    }
     if data is not None:
         data = nests.canonical(data, shape, name)
     create(context, state, "create table", [TableDefinition(name, shape, data, definition)])
@@ -114,6 +120,21 @@ def register(context: LakeContext, name: str, path: str | os.PathLike[str], key:
             remedy="Read its tables by their names, and register Delta tables from elsewhere.",
         )
     create(context, context.log.state(), "register", [RegisteredDefinition(name, table, key)])
+
+
+def _marking(context: LakeContext, wanted: bool | None) -> dict[str, bool]:
+    """What the definition of a table says of its deleted rows. A table at a URL cannot have deletion vectors."""
+    if locations.is_url(context.path):
+        if wanted:
+            raise NablaError(
+                "NABLA_ARGUMENT",
+                "tables of a lake at a URL cannot have deletion vectors",
+                place="deletion_vectors=",
+                remedy="Leave it out.",
+            )
+        return {}
+    marks_rows = context.log.marks_rows if wanted is None else wanted
+    return {MARKS_ROWS: True} if marks_rows else {}
 
 
 def _refuse_declarations(shape: StructType, name: str) -> None:

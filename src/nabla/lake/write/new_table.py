@@ -12,7 +12,7 @@ from nabla.engine import intake, types
 from nabla.lake.context import LakeContext
 from nabla.lake.write.nested_checks import check_written
 from nabla.storage import files, locations
-from nabla.storage.catalog import Entry, Part
+from nabla.storage.catalog import MARKS_ROWS, Entry, Part
 from nabla.storage.files import DataFile
 from nabla.storage.names import safe
 from nabla.storage.table import StoredTable
@@ -25,7 +25,8 @@ def new_table(
     stored = types.to_stored(shape, safe(shape.names))
     path = context.log.new_path(name)
     adds = _write_rows(context, data, shape, stored, path, name, bool(definition.get("nested")))
-    StoredTable.create(context.log.folder(path), stored.json(), adds)
+    marks_rows = bool(definition.get(MARKS_ROWS))
+    StoredTable.create(context.log.folder(path), stored.json(), adds, marks_rows=marks_rows)
     return Entry(name, "table", definition, {"data": Part(path, 0)}, {"rows": sum(f.rows for f in adds)})
 
 

@@ -21,7 +21,7 @@ from nabla.lake.refresh.subscriptions import ViewChange
 from nabla.lake.write.commit import Commit
 from nabla.lake.write.transaction import Transaction
 from nabla.storage import locations
-from nabla.storage.catalog import Entry, LakeState, Part
+from nabla.storage.catalog import Entry, LakeState, Part, Pending
 from nabla.storage.table import Snapshot
 
 
@@ -86,11 +86,14 @@ def read_fresh(context: LakeContext, entry: Entry) -> DataFrame:
 def _keep(context: LakeContext, part: Part) -> Snapshot:
     """A version that is not committed, with its new files moved to where they live as long as the lake is open."""
     snapshot = context.log.snapshot(part)
-    new = {file.path for file in part.pending.adds} if part.pending else set()
+    pending = part.pending or Pending()
+    new = {file.path for file in pending.adds} - {file.path for file in pending.removes}
     home = context.spark.home.path()
     locations.make_folder(home)
     files = []
     for file in snapshot.files:
+        if file.hidden is not None:
+            file.hidden.marked(snapshot.folder)  # read while its deletion vector is there
         if file.path in new:
             kept = os.path.join(home, file.path)
             locations.move(snapshot.path(file), kept)

@@ -97,9 +97,9 @@ class _WayBack:
         if old.version == new.version:
             return new
         before, after = self.context.log.snapshot(old), self.context.log.snapshot(new)
-        there, wanted = {f.path for f in after.files}, {f.path for f in before.files}
-        adds = [file for file in before.files if file.path not in there]
-        return new.advanced(adds, [file for file in after.files if file.path not in wanted])
+        there, wanted = ({(f.path, f.hidden) for f in version.files} for version in (after, before))
+        adds = [file for file in before.files if (file.path, file.hidden) not in there]
+        return new.advanced(adds, [file for file in after.files if (file.path, file.hidden) not in wanted])
 
     def _publish(self, feed: Part, change: pa.Table, version: int) -> Part:
         if not change.num_rows:

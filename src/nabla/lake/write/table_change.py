@@ -15,6 +15,7 @@ from nabla.lake.objects.names import is_nested
 from nabla.storage import bags, files
 from nabla.storage.bags import N
 from nabla.storage.catalog import Entry
+from nabla.storage.fetch_rows import Located
 from nabla.storage.replace import compare_rows
 from nabla.storage.table import Snapshot
 
@@ -23,7 +24,7 @@ from nabla.storage.table import Snapshot
 class TableChange:
     """The net change of one table so far: signed rows (`pieces`), folders of files that Spark wrote (`written`), or rows by
     key (`replacement`). `visible` is the schema that users see, `snapshot` the table before the change, and `needed` are rows
-    that must have been there."""
+    that must have been there. `located` are rows that a condition has found, with the files and places where they are."""
 
     name: str
     entry: Entry
@@ -33,6 +34,7 @@ class TableChange:
     written: list[str] = field(default_factory=list)
     replacement: Replacement | None = None
     needed: list[pa.Table] = field(default_factory=list)
+    located: list[Located] = field(default_factory=list)
 
     @property
     def changed(self) -> bool:
@@ -50,6 +52,27 @@ class TableChange:
         """Insert (sign 1) or delete (sign -1) rows."""
         counted = bags.counted(rows.rename_columns(self.stored.names))
         self.pieces.append(counted if sign > 0 else bags.negated(counted))
+
+    def known_places(self) -> Located | None:
+        """The places of rows that conditions have found, each once. They are complete if all deletions are of such rows: then
+        none has to be looked for."""
+        if not self.located:
+            return None
+        rows = pa.concat_tables([found.rows for found in self.located])
+        places = pa.table(
+            {
+                "file": pa.chunked_array([found.files for found in self.located], pa.string()),
+                "place": pa.chunked_array([found.places for found in self.located], pa.int64()),
+                "row": pa.arange(0, rows.num_rows),
+            }
+        )
+        first = places.group_by(["file", "place"]).aggregate([("row", "min")])
+        every = first.num_rows == rows.num_rows
+        complete = every and rows.num_rows == sum(bags.total(bags.split(piece)[0]) for piece in self.pieces)
+        kept = rows if every else rows.take(first["row_min"])
+        if every:
+            return Located(kept, places["file"].combine_chunks(), places["place"].combine_chunks(), complete)
+        return Located(kept, first["file"].combine_chunks(), first["place"].combine_chunks())
 
     def take_over_written(self) -> None:
         """Read the rows that Spark wrote: an operation after theirs may concern them."""

@@ -55,7 +55,8 @@ def _rewrite(change: TableChange) -> tuple[list[DataFile], list[DataFile], pa.Ta
     deleted, inserted = bags.split(net)
     for needed in change.needed:
         _check_present(change, needed, deleted)
-    done = rewrite(change.snapshot, delete=deleted, insert=bags.repeat(inserted), key=change.entry.definition["key"])
+    key, known = change.entry.definition["key"], change.known_places()
+    done = rewrite(change.snapshot, delete=deleted, insert=bags.repeat(inserted), key=key, known=known)
     if done.missing.num_rows:
         raise absent_rows(change.name, done.missing)
     return list(done.adds), list(done.removes), net
