@@ -36,7 +36,7 @@ demo: setup
 
 test: setup
 	$(BIN)/pytest -q -n auto -m "not spark"
-	$(BIN)/pytest -q -n auto --maxprocesses 4 --dist loadfile -m spark  # each process has a Spark of its own
+	$(BIN)/pytest -q -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder -m spark  # each process has a Spark of its own
 
 test-cluster: setup
 	$(BIN)/python -m nabla.dev.testing.cluster $(BIN)/pytest -q tests/lake/test_refresh.py tests/lake/test_transactions.py

@@ -23,6 +23,29 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 _SESSIONS: list[SparkSession] = []
 
+LONGEST = (
+    "test_tpch.py",
+    "test_random_views.py",
+    "test_old_lakes.py",
+    "test_other_processes.py",
+    "test_payload.py",
+    "test_recursive_sql.py",
+    "test_ended_session.py",
+    "test_demo.py",
+    "test_bank.py",
+    "test_watch.py",
+    "test_python_functions.py",
+    "test_duckdb_expressions.py",
+    "test_fuzz.py",
+    "test_papers.py",
+)
+"""Files whose tests take longest. They come first, so that no process works on one of them while the others have ended."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path.name, len(places)))
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _configuration(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:

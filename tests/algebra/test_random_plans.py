@@ -21,7 +21,7 @@ from nabla.algebra.reference.interpreter import Bag, evaluate
 from nabla.dev.testing.random_data import RandomSizes, next_database
 from nabla.dev.testing.random_plans import ALL, CORE, Scenario, random_scenario, reading
 
-SEEDS = 2000
+SEEDS = 1000
 _PYTHON = {"int": int, "bigint": int, "double": float, "string": str, "boolean": bool, "date": date, "decimal": Decimal}
 
 
@@ -37,10 +37,10 @@ def many(timed: tuple[list[Scenario], float]) -> list[Scenario]:
     return timed[0]
 
 
-def test_two_thousand_plans_take_less_than_twenty_seconds(timed: tuple[list[Scenario], float]) -> None:
+def test_a_thousand_plans_take_less_than_ten_seconds(timed: tuple[list[Scenario], float]) -> None:
     plans, seconds = timed
-    assert len(plans) == 2000
-    assert seconds < 20  # a processor that others use, too, takes twice as long
+    assert len(plans) == SEEDS
+    assert seconds < 10  # a processor that others use, too, takes twice as long
 
 
 def test_a_seed_names_a_case() -> None:

@@ -42,8 +42,7 @@ def _row(i: int) -> tuple[object, ...]:
 def test_nested_values_are_maintained(lake: Lake) -> None:
     lake.create_table("t", schema=SCHEMA, data=[_row(i) for i in range(8)] + [_row(2)])
     lake.create_table("u", schema="id INT, name STRING", data=[(1, "one"), (2, "two")])
-    for name, sql in VIEWS.items():
-        lake.create_view(name, sql)
+    lake.create_views(VIEWS)
     with lake.transaction() as tx:
         tx.insert("t", [_row(9), _row(2), _row(10)])
         tx.delete("t", rows=[_row(4), _row(1)])
