@@ -13,14 +13,17 @@ from small_data import Case, arrow, arrow_schema, cases
 from nabla.algebra.calls import Call, Named
 from nabla.algebra.expressions import Column, Literal
 from nabla.algebra.nodes import (
+    WEIGHT,
     Aggregate,
     At,
     Consolidate,
     Constant,
     Distinct,
+    Filter,
     Generate,
     IntersectAll,
     Join,
+    Node,
     Project,
     Scan,
 )
@@ -128,6 +131,23 @@ def test_a_table_without_columns_is_left_to_spark() -> None:
     found = answer(query, lambda _: rows, schema)
     assert found is not None
     assert found.column(0).to_pylist() == [1, 1]
+
+
+def test_totals_are_joined_on_the_driver_however_often_they_changed() -> None:
+    """A state is a log: after six changes a total has 13 entries, and is still one row. TPC-DS q09 joins 15 totals."""
+    query: Node | None = None
+    for number in range(15):
+        total, copies = (Column(f"{name}#{number}", "bigint") for name in ("total", "copies"))
+        log = Scan(f"s{number}", At.NEW, (total, WEIGHT), ("c0", "c1"))
+        summed = Aggregate(log, (total.name,), (Call(copies, "sum", (WEIGHT.ref,)),))
+        there = Filter(summed, (read(f"NOT (`{copies.name}` = 0L)", {copies.name: ("bigint", False)}),))
+        state = Project(there, (Named(total, total.ref),))
+        query = state if query is None else Join(query, state)
+    assert query is not None
+    rows = pa.table({"c0": [n for n in range(7) for _ in range(2)][:13], "c1": [1, -1] * 6 + [1]})
+    found = answer(query, lambda _: rows, pa.schema([(c.name, pa.int64()) for c in query.columns]))
+    assert found is not None
+    assert [set(row.values()) for row in found.to_pylist()] == [{6}]
 
 
 def test_a_query_that_duckdb_refuses_is_said_and_left_to_spark() -> None:

@@ -24,12 +24,13 @@ from nabla._cached import once
 from nabla.algebra.equalities import has_equality
 from nabla.algebra.memo import Memo
 from nabla.algebra.names import WEIGHT_FIELD
-from nabla.algebra.nodes import Join, Node, Scan
+from nabla.algebra.nodes import WEIGHT, Join, Node, Scan
 from nabla.engine.budget import UNLIMITED, Budget
 from nabla.engine.driver.duckdb_expressions import MACROS
 from nabla.engine.driver.duckdb_sql import to_duckdb
 from nabla.engine.driver.duckdb_types import NotExact
 from nabla.engine.driver.file_scan import FileScan
+from nabla.storage import bags
 
 MOST_BYTES = 256 << 20
 """Bytes of rows at hand that a query may read: beyond that Spark's fixed costs are worth it."""
@@ -91,9 +92,10 @@ def answer(node: Node, held: Held, schema: pa.Schema, budget: Budget = UNLIMITED
         return None
     if files and sum(scanned.bytes for scanned in files.values()) > MOST_SCANNED:
         return None
-    sizes = {name: rows.num_rows for name, rows in relations.items()} | {name: f.rows for name, f in files.items()}
-    if query.products and _most_pairs(query, sizes) > MOST_PAIRS:
-        return None
+    if query.products:
+        sizes = {name: _count_rows(query.scans[name], rows) for name, rows in relations.items()}
+        if _most_pairs(query, sizes | {name: scanned.rows for name, scanned in files.items()}) > MOST_PAIRS:
+            return None
     found = run(query.text, relations, files, budget)
     return None if found is None else found.rename_columns(schema.names).cast(schema)
 
@@ -107,6 +109,16 @@ def _compile(node: Node) -> _DuckdbQuery | None:
         return None
     products = tuple(n for n in node.walk() if isinstance(n, Join) and not has_equality(n))
     return _DuckdbQuery(text, {name: scan for scan, name in names.items()}, products)
+
+
+def _count_rows(scan: Scan, relation: pa.Table) -> int:
+    """The rows that a query has of a relation. A stored state is a log, whose entries a query adds up before it joins them: a
+    total that has changed ten times has 21 entries and is one row."""
+    names = [bags.N if column.name == WEIGHT.name else column.name for column in scan.columns]
+    if bags.N in names and relation.num_columns == len(names) > 1:
+        rows = bags.consolidate(relation.rename_columns(names))
+        return max(int(rows.num_rows), bags.total(rows))
+    return int(relation.num_rows)
 
 
 def _most_pairs(query: _DuckdbQuery, rows_of: Mapping[str, int]) -> int:
