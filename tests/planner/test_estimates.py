@@ -10,7 +10,7 @@ from nabla.algebra.expressions import Column
 from nabla.algebra.nodes import At, Scan
 from nabla.calculus.stages import cut
 from nabla.planner.choose import UNTRIED_MARGIN, choose
-from nabla.planner.estimates import CHANGE_ROWS_PER_SECOND, FASTEST, incremental_cost
+from nabla.planner.estimates import CHANGE_ROWS_PER_SECOND, COLD_SECONDS, FASTEST, incremental_cost
 from nabla.planner.facts import Measured, SourceFacts, ViewFacts
 
 VIEW = cut(Scan("orders", At.NEW, (Column("id#1", "bigint"),), ("id",)))
@@ -62,11 +62,15 @@ def test_beyond_the_only_size_the_models_slope_holds() -> None:
     assert expected(facts(1000, measured(1, 201_000))) == (FASTEST, False)
 
 
-@pytest.mark.parametrize("other", [measured(9, 1000, table="parts"), measured(9, 1000, cold=True)])
+@pytest.mark.parametrize("other", [measured(9, 1000, table="parts"), measured(2, 1000, cold=True)])
 def test_like_is_compared_with_like(other: Measured) -> None:
     """A change of another table, and the first refresh of a process, say nothing of this one."""
     assert expected(facts(1000, other)) == (1000 / CHANGE_ROWS_PER_SECOND, False)
-    assert expected(facts(1000, other, table=other.changed[0], cold=other.cold)) == (9, True)
+    assert expected(facts(1000, other, table=other.changed[0], cold=other.cold)) == (other.seconds, True)
+
+
+def test_the_first_refresh_of_a_process_takes_only_a_few_seconds_longer() -> None:
+    assert expected(facts(1000, measured(20, 1000, cold=True))) == (pytest.approx(20 - COLD_SECONDS), False)
 
 
 BUILT = Measured("full", 1.0, 0, 2_000_000)

@@ -22,6 +22,8 @@ CHANGE_ROWS_PER_SECOND = 100_000.0
 """The speed of propagating and applying rows of the change."""
 FASTEST = 0.05
 """No refresh is expected to take less."""
+COLD_SECONDS = 3.0
+"""The first refresh of a process takes at most so much longer than later ones."""
 LEARNT_FROM = 3
 """Past refreshes of a kind that an estimate looks at."""
 DOUBTED_AFTER = 10
@@ -40,10 +42,17 @@ def incremental_cost(facts: ViewFacts, staged: Staged, steps: tuple[Step, ...]) 
     past = facts.measured("incremental")
     if not past:
         modelled = queries * QUERY_SECONDS + read / READ_ROWS_PER_SECOND + facts.changed_rows / CHANGE_ROWS_PER_SECOND
-        return Estimate(modelled * _speed(facts, staged), because, untried=True)
+        return Estimate(max(modelled * _speed(facts, staged), _warm_part(facts)), because, untried=True)
     seconds, alike = _interpolate(past, facts.changed_rows)
     doubtful = _is_doubtful(facts, _of_like_size(past, facts.changed_rows))
     return Estimate(max(seconds, FASTEST), f"as measured, {because}", alike, untried=not alike, doubtful=doubtful)
+
+
+def _warm_part(facts: ViewFacts) -> float:
+    """The seconds that a refresh after a change of this size takes at least, judging by the first one of a process: being the
+    first accounts for a few seconds only."""
+    cold = [p for p in facts.past if p.mode == "incremental" and p.changed and p.changed == facts.changed_sources]
+    return _interpolate(cold, facts.changed_rows)[0] - COLD_SECONDS if cold else 0.0
 
 
 def _interpolate(past: Sequence[Measured], changed: int) -> tuple[float, bool]:
