@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from comparing import bag, refreshed
 
+from nabla.engine.driver import driver_query
 from nabla.engine.queries import Queries
 from nabla.errors import NablaError
 from nabla.lake.facade import Lake
@@ -67,18 +68,18 @@ def test_either_all_views_are_created_or_none(shop: Lake) -> None:
     shop.create_views({"totals": TOTALS})
 
 
-def test_a_view_over_small_tables_is_built_without_spark_and_recomputed_by_it(shop: Lake, asked: list[str]) -> None:
+def test_a_view_over_small_tables_is_built_and_recomputed_without_spark(shop: Lake, asked: list[str]) -> None:
     shop.create_view("totals", TOTALS)
     shop.create_view("pairs", "SELECT a.id, b.id AS other FROM orders a JOIN orders b ON a.region = b.region")
     assert asked == []
     assert bag(shop.read("totals")) == {("north", 40, 2): 1, ("south", 20, 1): 1, (None, 40, 1): 1}
     shop.verify()
     refreshed(shop, "totals", mode="full")
-    assert set(asked) == {"full"}
+    assert asked == []
 
 
-def test_the_time_of_a_build_without_spark_is_not_taken_for_that_of_recomputing(shop: Lake) -> None:
-    """The planner compares recomputing, which Spark does, with maintaining."""
+def test_the_time_of_a_tiny_build_is_not_taken_for_that_of_recomputing(shop: Lake) -> None:
+    """Tables have few rows when views are made, and many later."""
     shop.create_view("totals", TOTALS)
     shop.create_view("halves", "SELECT id, upper(region) AS region FROM orders")
     past = {name: shop.context.log.state().entries[name].facts["past"] for name in ("totals", "halves")}
@@ -86,10 +87,14 @@ def test_the_time_of_a_build_without_spark_is_not_taken_for_that_of_recomputing(
     assert [one["mode"] for one in past["halves"]] == ["full"]
 
 
-def test_a_large_table_is_left_to_spark(shop: Lake, asked: list[str]) -> None:
+@pytest.mark.parametrize(("most_bytes", "modes"), [(driver_query.MOST_SCANNED, set()), (0, {"full"})])
+def test_a_table_that_is_too_large_for_one_machine_is_left_to_spark(
+    shop: Lake, asked: list[str], monkeypatch: pytest.MonkeyPatch, most_bytes: int, modes: set[str]
+) -> None:
+    monkeypatch.setattr(driver_query, "MOST_SCANNED", most_bytes)
     shop.create_table("many", schema="id INT", data=[(i,) for i in range(2000)])
     shop.create_view("found", "SELECT many.id FROM many JOIN orders ON many.id = orders.id")
-    assert set(asked) == {"full"}
+    assert set(asked) == modes
     assert bag(shop.read("found")) == {(i,): 1 for i in range(1, 5)}
 
 

@@ -38,10 +38,17 @@ def looked_up(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     plain = RowSearch.rows
 
     def counting(
-        self: RowSearch, snapshot: Snapshot, key: str, values: pa.Array, columns: Sequence[str], most_looked_at: float
+        self: RowSearch,
+        snapshot: Snapshot,
+        key: str,
+        values: pa.Array,
+        columns: Sequence[str],
+        most_looked_at: float,
+        *,
+        own: bool,
     ) -> pa.Table | None:
         asked.append(len(values))
-        return plain(self, snapshot, key, values, columns, most_looked_at)
+        return plain(self, snapshot, key, values, columns, most_looked_at, own=own)
 
     monkeypatch.setattr(RowSearch, "rows", counting)
     return asked

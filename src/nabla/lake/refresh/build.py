@@ -22,7 +22,7 @@ from nabla.lake.objects.sources import current_source
 from nabla.lake.objects.view import View, task_of
 from nabla.lake.refresh.facts import LOST, clock_record, view_record
 from nabla.lake.reports import ViewReport
-from nabla.planner.choose import choose
+from nabla.planner.choose import TINY_TABLES, choose
 from nabla.planner.facts import SourceFacts, ViewFacts
 from nabla.storage import machine
 from nabla.storage.catalog import Entry, LakeState, Part
@@ -56,8 +56,8 @@ def build(context: LakeContext, views: Mapping[str, View], state: LakeState) -> 
         record = view_record({}, report, rows, seconds, sources, context.note_refresh(name, "full")) | clock_record(
             own, now
         )
-        if not queries.ran and not own.recursive:
-            record["past"] = []  # the driver was fast, which tells nothing of recomputing: that is Spark's
+        if not queries.ran and not own.recursive and facts.all_rows < TINY_TABLES:
+            record["past"] = []  # a few milliseconds say nothing of what recomputing takes when there are rows
         made[name] = Entry(name, own.kind, own.to_json(), parts[name], record), report
     return made
 
