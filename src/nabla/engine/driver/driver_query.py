@@ -51,6 +51,16 @@ SETTINGS: dict[str, str | bool | int | float | list[str]] = {
 LOCKS = ("SET enable_external_access = false", "SET lock_configuration = true")
 """A lake may be somebody else's: whatever its definitions say, a query reads and writes no files, and changes no setting."""
 
+EXPECTED = (
+    "Conversion Error",
+    "IO Error",
+    "Invalid Input Error",
+    "Not implemented Error",
+    "Out of Memory Error",
+    "Out of Range Error",
+    "Permission Error",
+)
+"""The kinds of DuckDB's errors that values, files and machines bring about."""
 NONE: Mapping[str, FileScan] = MappingProxyType({})
 ROWS_AT_ONCE = 100_000
 REFUSED = "DuckDB refuses a query that was written for it"
@@ -154,19 +164,11 @@ def run(
     try:
         with budget.interrupted_by(connection.interrupt):
             return _fetch(connection.sql(text))
-    except (
-        duckdb.IOException,
-        duckdb.OutOfRangeException,
-        duckdb.ConversionException,
-        duckdb.InvalidInputException,
-        duckdb.OutOfMemoryException,
-        duckdb.PermissionException,
-        duckdb.NotImplementedException,
-    ):
-        return None
-    except duckdb.Error as error:
+    except (duckdb.Error, pa.ArrowException, OSError) as error:  # rows come through Arrow, which has its own errors
         said = str(error).splitlines()[0]
-        warnings.warn(f"{REFUSED}, so that Spark computes it; please report this: {said}", RuntimeWarning, stacklevel=2)
+        if not said.startswith(EXPECTED):
+            what = f"{REFUSED}, so that Spark computes it; please report this: {said}"
+            warnings.warn(what, RuntimeWarning, stacklevel=2)
         return None
     finally:
         for name in relations:
