@@ -5,6 +5,8 @@ Columns of types that DuckDB might hand over in another form are read by Arrow, 
 
 from __future__ import annotations
 
+import atexit
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,6 +29,7 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
 }
+_LOCK = threading.Lock()
 _LARGE = 50_000
 """Rows of a file from which on DuckDB is worth its start."""
 
@@ -79,12 +82,20 @@ def _by_duckdb(snapshot: Snapshot, file: DataFile, places: pa.Array, names: Sequ
         f"SELECT {columns} FROM read_parquet($path, {_PLACE} = true) t JOIN wanted USING ({_PLACE}) ORDER BY {_PLACE}"
     )
     try:
-        with _database().cursor() as cursor:
-            cursor.register("wanted", pa.table({_PLACE: places}))
-            found = cursor.sql(text, params={"path": path}).to_arrow_table()
+        with _LOCK:
+            found = _run(text, path, pa.table({_PLACE: places}))
     except duckdb.Error:
         return None
     return found if found.num_rows == len(places) else None
+
+
+def _run(text: str, path: str, wanted: pa.Table) -> pa.Table:
+    database = _database()
+    database.register("wanted", wanted)
+    try:
+        return database.sql(text, params={"path": path}).to_arrow_table()
+    finally:
+        database.unregister("wanted")
 
 
 def _is_simple(field: pa.Field) -> bool:
@@ -99,4 +110,7 @@ def _quoted(name: str) -> str:
 
 @lru_cache(maxsize=1)
 def _database() -> duckdb.DuckDBPyConnection:
-    return duckdb.connect(":memory:", config=_SETTINGS)
+    """The one connection of this process. A query has threads of its own, so queries need not run side by side."""
+    database = duckdb.connect(":memory:", config=_SETTINGS)
+    atexit.register(_database.cache_clear)  # DuckDB would complain of a connection that is open when the process ends
+    return database
