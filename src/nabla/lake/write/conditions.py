@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -25,6 +28,7 @@ from nabla.lake.write.table_change import TableChange
 from nabla.storage import bags
 from nabla.storage.bags import N
 from nabla.storage.catalog import Entry, LakeState
+from nabla.storage.deletion_vectors import numbers_of
 from nabla.storage.fetch_rows import Located, fetch_rows
 from nabla.storage.find_rows import places_by_file
 
@@ -66,10 +70,13 @@ def matching_rows(
     with Workspace(session, context.log.new_staging()) as workspace, context.translating(place):
         for name, entry in seen.items():
             entry_frame(context, workspace, entry).createOrReplaceTempView(name)
-        frame = located_frame(workspace, change.snapshot, visible).withColumn(N, F.lit(1).cast("bigint"))
         if change.pieces:
-            return _with_pending(workspace, change, frame, where, values)
-        return _by_places(change, frame.where(where), values)
+            return _with_pending(workspace, change, where, values)
+        if not change.snapshot.plain:
+            with suppress(PySparkException, Py4JJavaError):  # a hidden row may be one that the condition fails on
+                frame = located_frame(workspace, change.snapshot, visible, with_hidden=True)
+                return _by_places(change, frame.where(where), values)
+        return _by_places(change, located_frame(workspace, change.snapshot, visible).where(where), values)
 
 
 def _by_places(change: TableChange, kept: DataFrame, values: Mapping[str, str]) -> pa.Table:
@@ -78,7 +85,7 @@ def _by_places(change: TableChange, kept: DataFrame, values: Mapping[str, str]) 
     new = [F.expr(text).alias(f"new {name}") for name, text in values.items()]
     raw = kept.select(F.col(FILE), F.col(PLACE), *new)
     found = raw.select(FILE, PLACE, *_new_columns(raw, change, values)).toArrow()
-    found = found.sort_by([(FILE, "ascending"), (PLACE, "ascending")])
+    found = _without_hidden(change, found).sort_by([(FILE, "ascending"), (PLACE, "ascending")])
     files, places = found[FILE].cast(pa.string()).combine_chunks(), found[PLACE].cast(pa.int64()).combine_chunks()
     located = fetch_rows(change.snapshot, places_by_file(files, places))
     change.located.append(located)
@@ -91,11 +98,20 @@ def _by_places(change: TableChange, kept: DataFrame, values: Mapping[str, str]) 
     return types.conform(table, _matched_shape(change, values))
 
 
-def _with_pending(
-    workspace: Workspace, change: TableChange, frame: DataFrame, where: str, values: Mapping[str, str]
-) -> pa.Table:
+def _without_hidden(change: TableChange, found: pa.Table) -> pa.Table:
+    """The rows that were found, less those that are hidden."""
+    for file in change.snapshot.files:
+        if file.hidden is not None:
+            hidden = numbers_of(file.hidden.marked(change.snapshot.folder))
+            here = pc.equal(found[FILE], pa.scalar(file.path))
+            found = found.filter(pc.invert(pc.and_(here, pc.is_in(found[PLACE], value_set=hidden))))
+    return found
+
+
+def _with_pending(workspace: Workspace, change: TableChange, where: str, values: Mapping[str, str]) -> pa.Table:
     """The rows of the table and of earlier operations of the transaction, which have no places."""
     visible, stored = change.visible.names, change.stored.names
+    frame = located_frame(workspace, change.snapshot, visible).withColumn(N, F.lit(1).cast("bigint"))
     pending = workspace.hold(change.net(), types.with_weight(change.stored)).toDF(*visible, N)
     nowhere = [F.lit(None).cast("string").alias(FILE), F.lit(None).cast("bigint").alias(PLACE)]
     kept = frame.unionAll(pending.select(*map(quote, visible), *nowhere, N)).where(where)
