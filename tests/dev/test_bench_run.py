@@ -17,6 +17,7 @@ from nabla.dev.bench.run import Workload, chosen, run
 from nabla.dev.bench.suite import Suite, scattered
 from nabla.errors import NablaError
 from nabla.lake.facade import Lake
+from nabla.storage.deletion_vectors import Hidden
 from nabla.storage.files import DataFile, Snapshot
 
 QUERIES = {
@@ -74,7 +75,10 @@ def test_duckdb_takes_every_tpch_query_and_gives_as_many_rows(tmp_path: Path, sp
 def test_hidden_rows_are_not_shown_to_duckdb(tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": [1, 2, 3]}), tmp_path / "a.parquet")
     pq.write_table(pa.table({"id": [4, 5]}), tmp_path / "b.parquet")
-    files = (DataFile("a.parquet", 2, 1, keep=pa.array([True, False, True])), DataFile("b.parquet", 2, 1))
+    files = (
+        DataFile("a.parquet", 2, 1, hidden=Hidden.masked(pa.array([True, False, True]))),
+        DataFile("b.parquet", 2, 1),
+    )
     tables = Tables(threads=1)
     tables.show("numbers", Snapshot(str(tmp_path), 0, "", {"id": "id"}, (), files))
     assert tables.connection.execute("SELECT id FROM numbers ORDER BY id").fetchall() == [(1,), (3,), (4,), (5,)]
