@@ -168,7 +168,7 @@ def _workload(
     peers: Mapping[str, type[Peer]],
     warm: bool,
 ) -> Workload:
-    """What the options of a benchmark ask for."""
+    """The workload that the options of a benchmark describe."""
     from nabla.dev.bench.run import Workload, chosen, numbers
     from nabla.planner.steps import Mode
 

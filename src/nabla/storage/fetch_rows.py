@@ -6,6 +6,8 @@ Columns of types that DuckDB might hand over in another form are read by Arrow, 
 from __future__ import annotations
 
 import atexit
+import os
+import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,12 +21,11 @@ from nabla.storage import locations, reading
 from nabla.storage.files import DataFile, Snapshot
 
 _PLACE = "file_row_number"
-_PATTERN = frozenset("*?[")
+PATTERN = frozenset("*?[")
 """Characters of a path that DuckDB would take for a pattern of paths."""
-
-
-_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
+SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "memory_limit": "1GB",  # beyond it DuckDB spills to disk
+    "temp_directory": os.path.join(tempfile.gettempdir(), f"nabla-duckdb-{os.getpid()}"),
     "python_enable_replacements": False,  # a name in a query is a registered table, never a variable of some function
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
@@ -75,7 +76,7 @@ def fetch_from(snapshot: Snapshot, file: DataFile, places: pa.Array) -> pa.Table
 def _by_duckdb(snapshot: Snapshot, file: DataFile, places: pa.Array, names: Sequence[str]) -> pa.Table | None:
     """Some columns of the rows; None where DuckDB cannot read them."""
     path = snapshot.path(file)
-    if not names or not _PATTERN.isdisjoint(path):
+    if not names or not PATTERN.isdisjoint(path):
         return None
     columns = ", ".join(f"t.{_quoted(snapshot.stored[name])} AS {_quoted(name)}" for name in names)
     text = (
@@ -111,6 +112,6 @@ def _quoted(name: str) -> str:
 @lru_cache(maxsize=1)
 def _database() -> duckdb.DuckDBPyConnection:
     """The one connection of this process. A query has threads of its own, so queries need not run side by side."""
-    database = duckdb.connect(":memory:", config=_SETTINGS)
+    database = duckdb.connect(":memory:", config=SETTINGS)
     atexit.register(_database.cache_clear)  # DuckDB would complain of a connection that is open when the process ends
     return database

@@ -30,6 +30,7 @@ from nabla.storage.catalog import MARKS_ROWS, SCHEMA, Entry, LakeState, Part, Pe
 from nabla.storage.deltalog import corrupt, no_version
 from nabla.storage.lake_checks import (
     check_format,
+    check_unchanged,
     check_vacant,
     foreign_write,
     not_a_lake,
@@ -175,7 +176,7 @@ class LakeLog:
         with self._lock:
             while True:
                 base = self.state()
-                _check_unchanged(expected, base, {*changes, *reads(base)})
+                check_unchanged(expected, base, {*changes, *reads(base)})
                 try:
                     self._check_parts(signed)
                 except NablaError:
@@ -393,11 +394,3 @@ def _metadata(operation: str, transaction: str, objects: Mapping[str, Mapping[st
 def new_transaction() -> str:
     """A name for a commit that no other has."""
     return uuid.uuid4().hex
-
-
-def _check_unchanged(expected: LakeState, base: LakeState, names: Collection[str]) -> None:
-    if expected.version == base.version:
-        return
-    for name in sorted(names):
-        if expected.entries.get(name) != base.entries.get(name):
-            raise Conflict("NABLA_CONFLICT", f'"{name}" was changed in the meantime', remedy="Repeat the operation.")

@@ -20,7 +20,7 @@ from nabla.storage.files import Snapshot
 
 class DuckDB(Peer):
     """The queries of all views that changed, with as many threads as Spark has; each result is written as a Parquet file.
-    Which files a table has is told to DuckDB beforehand, and not counted."""
+    DuckDB learns the files of each table beforehand, which is not counted."""
 
     name = "duckdb"
 

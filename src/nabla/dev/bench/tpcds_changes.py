@@ -56,7 +56,7 @@ UPDATES: dict[str, tuple[str, dict[str, str]]] = {
     ),
     "promotion": ("p_promo_sk", {"p_channel_email": "if({any} % 2 = 0, 'Y', 'N')"}),
 }
-"""What is updated in dimensions: columns that the queries look at, as expressions of a number `{any}`."""
+"""The updates of dimensions: columns that the queries look at, as expressions of a number `{any}`."""
 
 
 def change(lake: Lake, share: float, number: int, kind: str) -> str:
@@ -74,7 +74,7 @@ def change(lake: Lake, share: float, number: int, kind: str) -> str:
 
 
 def sales(lake: Lake, share: float, number: int) -> list[Parts]:
-    """What was bought together goes with its returns, or comes as a copy under a new number: half of the share each."""
+    """Delete some purchases with their returns, and insert copies of others under new numbers: half of the share each."""
     gone, copied = scattered(share / 2, number)
     parts: list[Parts] = []
     for channel in CHANNELS:

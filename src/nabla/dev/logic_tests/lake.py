@@ -66,7 +66,7 @@ class LogicLake:
                     self._fail(name, f"as built, {wrong}")
 
     def _create(self, queries: Sequence[Query]) -> None:
-        """Where not all can be created, half of them each, so that the one at fault is found."""
+        """Create views together. If that fails, create each half of them alone, which finds the one at fault."""
         try:
             self.lake.create_views({name_of(query): query.view for query in queries})
         except Exception as error:

@@ -1,4 +1,4 @@
-"""What the papers claim, as properties of random views and states: each is a function of a seed that raises AssertionError.
+"""The claims of the papers as properties of random views and states: each is a function of a seed that raises AssertionError.
 
 `python -m nabla.dev.testing.fuzz_papers` tries each of them on ten thousand seeds; the tests on a few.
 """

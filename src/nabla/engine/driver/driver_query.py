@@ -9,8 +9,6 @@ be brought to one machine.
 from __future__ import annotations
 
 import atexit
-import os
-import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Mapping
@@ -31,6 +29,7 @@ from nabla.engine.driver.duckdb_sql import to_duckdb
 from nabla.engine.driver.duckdb_types import NotExact
 from nabla.engine.driver.file_scan import FileScan
 from nabla.storage import bags
+from nabla.storage.fetch_rows import SETTINGS
 
 MOST_BYTES = 256 << 20
 """Bytes of rows at hand that a query may read: beyond that Spark's fixed costs are worth it."""
@@ -41,13 +40,6 @@ MOST_RETURNED = 128 << 20
 MOST_PAIRS = 20_000_000
 """Pairs of rows that a join without an equality may compare."""
 
-SETTINGS: dict[str, str | bool | int | float | list[str]] = {
-    "memory_limit": "1GB",  # beyond it DuckDB spills to disk
-    "temp_directory": os.path.join(tempfile.gettempdir(), f"nabla-duckdb-{os.getpid()}"),
-    "python_enable_replacements": False,  # a name in a query is a registered table, never a variable of some function
-    "autoinstall_known_extensions": False,
-    "autoload_known_extensions": False,
-}
 LOCKS = ("SET enable_external_access = false", "SET lock_configuration = true")
 """A lake may be somebody else's: whatever its definitions say, a query reads and writes no files, and changes no setting."""
 

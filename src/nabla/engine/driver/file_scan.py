@@ -21,6 +21,7 @@ from nabla.storage import locations
 from nabla.storage.bags import N
 from nabla.storage.changes import Change
 from nabla.storage.deletion_vectors import numbers_of
+from nabla.storage.fetch_rows import PATTERN
 from nabla.storage.files import DataFile, Snapshot
 
 _PLAIN = (
@@ -34,8 +35,8 @@ _PLAIN = (
 )
 
 FILE_NUMBER = "file_number"
-_WILD = "*?["
-"""DuckDB takes a path with one of these for a pattern."""
+FEW_ROWS = 100_000
+"""So many rows are read by Arrow sooner than DuckDB has begun."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ def _folders(snapshot: Snapshot) -> frozenset[str]:
 
 def _readable(snapshot: Snapshot, columns: Iterable[str]) -> bool:
     types = (snapshot.schema.field(name).type for name in columns)
-    if locations.is_url(snapshot.folder) or any(sign in snapshot.folder for sign in _WILD):
+    if locations.is_url(snapshot.folder) or not PATTERN.isdisjoint(snapshot.folder):
         return False
     return all(any(is_kind(t) for is_kind in _PLAIN) for t in types)
 

@@ -23,7 +23,7 @@ from nabla.calculus.partials import Extreme, Maintained, Partial
 from nabla.calculus.stages import ChangeTable
 from nabla.engine.driver.driver_query import run
 from nabla.engine.driver.duckdb_types import quote
-from nabla.engine.driver.file_scan import scan_version
+from nabla.engine.driver.file_scan import FEW_ROWS, scan_version
 from nabla.planner.steps import Finish
 from nabla.storage import bags, reading
 from nabla.storage.bags import N
@@ -33,8 +33,6 @@ from nabla.storage.table import Snapshot
 Held = Mapping[str, pa.ChunkedArray]
 """The columns of a state by their names."""
 
-FEW_ROWS = 100_000
-"""So many rows of a log are read by Arrow sooner than DuckDB has begun."""
 LARGEST_STATE = 3_000_000
 """Rows of a state's log up to which Arrow looks through it."""
 

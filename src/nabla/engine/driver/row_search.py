@@ -20,7 +20,7 @@ import pyarrow.types as kinds
 
 from nabla.algebra.memo import Memo
 from nabla.engine.driver.driver_query import run
-from nabla.engine.driver.file_scan import FILE_NUMBER, scan_version
+from nabla.engine.driver.file_scan import FEW_ROWS, FILE_NUMBER, scan_version
 from nabla.storage import reading
 from nabla.storage.files import DataFile
 from nabla.storage.table import Snapshot
@@ -28,8 +28,6 @@ from nabla.storage.table import Snapshot
 MOST_ROWS = 500_000
 """Keys that so many rows have are not selective: Spark joins better than the driver copies."""
 READERS = 4
-FEW_ROWS = 100_000
-"""So many rows are read by Arrow sooner than DuckDB has begun."""
 
 
 @dataclass
