@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Self
 
 import pyarrow as pa
 
+from nabla.errors import Conflict
 from nabla.storage import boundary
 from nabla.storage.deltalog import corrupt
 from nabla.storage.files import DataFile
@@ -136,6 +137,16 @@ class LakeState:
         """The entries after some were put or (None) taken away."""
         kept = {name: entry for name, entry in self.entries.items() if name not in changes}
         return kept | {name: entry for name, entry in changes.items() if entry is not None}
+
+    def check_unchanged(self, expected: LakeState, names: Collection[str]) -> None:
+        """Conflict where one of these objects is another here than in the state that a commit expects."""
+        if expected.version == self.version:
+            return
+        for name in sorted(names):
+            if expected.entries.get(name) != self.entries.get(name):
+                raise Conflict(
+                    "NABLA_CONFLICT", f'"{name}" was changed in the meantime', remedy="Repeat the operation."
+                )
 
 
 def format_of(entries: Mapping[str, Entry]) -> int:

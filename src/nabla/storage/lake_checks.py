@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
 
-from nabla.errors import Conflict, NablaError
+from nabla.errors import NablaError
 from nabla.storage import locations
 from nabla.storage.boundary import TABLES
-from nabla.storage.catalog import FORMAT, LakeState
+from nabla.storage.catalog import FORMAT
 from nabla.storage.deltalog import corrupt
 
 
@@ -21,15 +20,6 @@ def check_vacant(path: str) -> None:
         raise not_a_lake(path)
     if locations.exists(tables) and locations.names(tables):
         raise not_a_lake(path)  # a lake that died at birth has no tables
-
-
-def check_unchanged(expected: LakeState, base: LakeState, names: Collection[str]) -> None:
-    """Conflict where one of these objects is another in the newest state than a commit expects."""
-    if expected.version == base.version:
-        return
-    for name in sorted(names):
-        if expected.entries.get(name) != base.entries.get(name):
-            raise Conflict("NABLA_CONFLICT", f'"{name}" was changed in the meantime', remedy="Repeat the operation.")
 
 
 def check_format(found: object, path: str) -> None:

@@ -30,7 +30,6 @@ from nabla.storage.catalog import MARKS_ROWS, SCHEMA, Entry, LakeState, Part, Pe
 from nabla.storage.deltalog import corrupt, no_version
 from nabla.storage.lake_checks import (
     check_format,
-    check_unchanged,
     check_vacant,
     foreign_write,
     not_a_lake,
@@ -176,7 +175,7 @@ class LakeLog:
         with self._lock:
             while True:
                 base = self.state()
-                check_unchanged(expected, base, {*changes, *reads(base)})
+                base.check_unchanged(expected, {*changes, *reads(base)})
                 try:
                     self._check_parts(signed)
                 except NablaError:
