@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Tests start many processes. Without compiled modules each of them would compile all modules again.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help setup java demo test test-cluster check format bench fixtures docs clean
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -17,9 +18,11 @@ from nabla.dev.testing.cluster import MASTER
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-settings.register_profile("dev", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("dev", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", settings.get_profile("dev"), max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+gc.set_threshold(200_000, 50, 100)  # tests make many small trees and few cycles
 
 _SESSIONS: list[SparkSession] = []
 

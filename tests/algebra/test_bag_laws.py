@@ -41,7 +41,7 @@ from nabla.algebra.reference.interpreter import Bag, Database, added, evaluate, 
 from nabla.dev.testing.expressions import read_text
 from nabla.dev.testing.random_data import Table, random_change
 
-STATES = 150
+STATES = 80
 S_TABLE = Table("s", (Column("a", "int"), Column("b", "int")))
 T_TABLE = Table("t", (Column("c", "int"), Column("d", "int")))
 ON = {

@@ -169,7 +169,7 @@ def test_databases_can_follow_one_another() -> None:
 
 def test_sizes_are_kept() -> None:
     small = RandomSizes(tables=1, columns=2, rows=3, operations=1, depth=2, scans=1)
-    for seed in range(200):
+    for seed in range(100):
         scenario = random_scenario(seed, ALL, small)
         scans = [node for node in scenario.plan.walk() if isinstance(node, Scan)]
         assert len(scenario.schema) == 1

@@ -17,7 +17,7 @@ from nabla.dev.testing.maintained import check
 from nabla.dev.testing.random_plans import ALL, CORE, random_scenario, reading
 from nabla.rewrite.join_order import join_changed_first, join_outwards
 
-CASES = 100
+CASES = 60
 
 
 def test_stages_give_what_recomputing_gives() -> None:
@@ -53,7 +53,7 @@ def fired(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 def test_every_rule_is_its_law_and_fires(fired: Counter[str]) -> None:
     """d(q) by the rules alone, without stages: evaluate(d q) = q₁ − q₀ for every operator."""
-    for seed in range(20_000, 20_300):
+    for seed in range(20_000, 20_150):
         scenario = random_scenario(seed, ALL)
         change = Derivation(scenario.changed).d(scenario.plan)
         found = evaluate(change, scenario.database) if change is not None else Counter()
@@ -66,7 +66,7 @@ def test_every_rule_is_its_law_and_fires(fired: Counter[str]) -> None:
 
 
 def test_reordering_joins_changes_nothing_but_the_order() -> None:
-    for seed in range(30_000, 30_150):
+    for seed in range(30_000, 30_080):
         scenario = random_scenario(seed, ALL)
         reordered = join_changed_first(scenario.plan, scenario.changed)
         assert evaluate(reordered, scenario.database) == evaluate(scenario.plan, scenario.database), f"seed {seed}"

@@ -146,7 +146,7 @@ def _rows(rng: Random, width: int, most: int, acyclic: bool) -> Bag:
 def test_the_change_is_the_difference(name: str, around: str) -> None:
     plan = _around(RECURSIONS[name])[around]
     tried = 0
-    for seed in range(25):
+    for seed in range(12):
         rng = Random(seed)
         acyclic = rng.random() < 0.8
         before = {t: _rows(rng, len(f), 6, acyclic) for t, f in FIELDS.items()}
@@ -168,7 +168,7 @@ def test_the_change_is_the_difference(name: str, around: str) -> None:
             continue
         tried += 1
         check(plan, database, changed)
-    assert tried > 8
+    assert tried > 5
 
 
 def check_change(plan: Node, database: Database, changed: frozenset[str]) -> None:

@@ -40,12 +40,12 @@ from nabla.engine.driver.duckdb_sql import to_duckdb
 from nabla.engine.driver.duckdb_types import NotExact
 from nabla.engine.driver.value_bounds import ValueBounds
 
-CASES = 60
+CASES = 30
 
 
 def test_hash_joins_give_what_loops_give() -> None:
     kinds = set()
-    for seed in range(40_000, 40_300):
+    for seed in range(40_000, 40_150):
         scenario = random_scenario(seed, ALL)
         kinds |= {node.kind for node in scenario.plan.walk() if isinstance(node, Join)}
         assert HashRun(scenario.database)(scenario.plan) == evaluate(scenario.plan, scenario.database), f"seed {seed}"

@@ -5,7 +5,7 @@ every erratum with the case that the printed rule gets wrong.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import product
+from itertools import combinations, compress, product
 
 import pytest
 
@@ -162,23 +162,28 @@ def test_the_table_holds_on_all_small_states(operator: str) -> None:
     domains = {"edge": edges, "q": [(1,), (2,)], "r": [(1,), (2,)]}
     changing = list(checked.sources("p"))
     rows = [(name, row) for name in changing for row in domains[name]]
-    for old in product((False, True), repeat=len(rows)):
-        facts = {n: [r for (m, r), there in zip(rows, old, strict=True) if there and m == n] for n in changing}
-        before = evaluate_in_memory(checked, facts)["p"]
-        for new in product((False, True), repeat=len(rows)):
-            moved = list(zip(rows, old, new, strict=True))
-            change = {
-                n: (
-                    [r for (m, r), a, b in moved if m == n and b and not a],
-                    [r for (m, r), a, b in moved if m == n and a and not b],
-                )
-                for n in changing
-            }
-            maintained = MaintainedProgram(checked, facts)
-            found = maintained.apply(change)
-            after = maintained.rows("p")
-            assert found.get("p", SetChange()) == SetChange(after - before, before - after)
-            assert by_delta_rules(maintained, "p", found) == SetChange(after - before, before - after)
+    states = [set(compress(rows, there)) for there in product((False, True), repeat=len(rows))]
+
+    def facts(state: set[tuple[str, tuple[int, ...]]]) -> dict[str, list[tuple[int, ...]]]:
+        return {n: [r for m, r in state if m == n] for n in changing}
+
+    maintained = MaintainedProgram(checked, facts(states[0]))
+    there = states[0]
+    expected = [evaluate_in_memory(checked, facts(state))["p"] for state in states]
+
+    def move_to(number: int) -> None:
+        nonlocal there
+        inserts, deletes = facts(states[number] - there), facts(there - states[number])
+        before, after = maintained.rows("p"), expected[number]
+        found = maintained.apply({n: (inserts[n], deletes[n]) for n in changing})
+        assert maintained.rows("p") == after
+        assert found.get("p", SetChange()) == SetChange(after - before, before - after)
+        assert by_delta_rules(maintained, "p", found) == SetChange(after - before, before - after)
+        there = states[number]
+
+    for one, other in combinations(range(len(states)), 2):
+        for number in (one, other, one):
+            move_to(number)
 
 
 def test_the_delta_rules_of_link_are_those_of_the_paper_with_the_footnote_put_right() -> None:

@@ -186,7 +186,7 @@ def scenario(seed: int) -> Scenario:
 @pytest.mark.parametrize("block", range(5))
 def test_what_is_said_to_be_self_maintainable_reads_no_source(block: int) -> None:
     found = 0
-    for seed in range(block * 60, block * 60 + 60):
+    for seed in range(block * 30, block * 30 + 30):
         case = scenario(seed)
         database = case.database
         widths = {t.name: len(t.columns) for t in case.schema}
@@ -211,7 +211,7 @@ def _maintained_alone(plan: Node, case: Scenario) -> Bag:
 
 @pytest.mark.parametrize("block", range(5))
 def test_a_view_over_its_auxiliary_views_is_maintained_after_its_sources_were_taken_away(block: int) -> None:
-    for seed in range(block * 40, block * 40 + 40):
+    for seed in range(block * 20, block * 20 + 20):
         case = scenario(seed)
         widths = {t.name: len(t.columns) for t in case.schema}
         root, auxiliaries = detach("v", case.plan, widths)

@@ -49,7 +49,8 @@ TOLERANCE = 1e-9
 def verify_views(context: LakeContext, names: Sequence[str]) -> VerifyReport:
     """Compare the views named, or all, with their queries. Mismatch where one is not exactly its query."""
     state = context.log.state()
-    wanted = [context.names(state).entry(n, "view", "constraint") for n in names] or state.entries.values()
+    entries = sorted(state.entries.values(), key=lambda entry: entry.name)
+    wanted = [context.names(state).entry(n, "view", "constraint") for n in names] or entries
     found: dict[str, Verified] = {}
     for entry in filter(is_derived, wanted):
         with context.translating(f'verify of view "{entry.name}"'):
