@@ -13,7 +13,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from nabla.engine import types
 from nabla.engine.apply import Applied, Change, Replacement, Result, ViewTables, Whole
-from nabla.engine.rows import ComputedRows
+from nabla.engine.relations import ComputedRows
 from nabla.engine.spark.frames import Workspace, engine_session
 from nabla.engine.spark.meaning import meaning
 from nabla.errors import NablaError

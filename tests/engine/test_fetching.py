@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from nabla.engine import rows as results
-from nabla.engine.rows import ComputedRows
+from nabla.engine import relations as results
+from nabla.engine.relations import ComputedRows
 
 pytestmark = pytest.mark.spark
 

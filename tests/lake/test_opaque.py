@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import nabla
-from nabla.engine.rows import FEW_WRITTEN
+from nabla.engine.relations import FEW_WRITTEN
 
 pytestmark = pytest.mark.spark
 

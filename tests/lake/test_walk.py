@@ -16,7 +16,7 @@ from nabla.lake.facade import Lake
 
 pytestmark = pytest.mark.spark
 
-MOST_FILES = 46
+MOST_FILES = 40
 ROOT = Path(nabla.__file__).parent
 
 

@@ -10,8 +10,15 @@ from nabla.algebra.expressions import Column
 from nabla.algebra.nodes import At, Scan
 from nabla.calculus.stages import cut
 from nabla.planner.choose import UNTRIED_MARGIN, choose
-from nabla.planner.estimates import CHANGE_ROWS_PER_SECOND, COLD_SECONDS, FASTEST, incremental_cost
-from nabla.planner.facts import Measured, SourceFacts, ViewFacts
+from nabla.planner.estimates import (
+    CHANGE_ROWS_PER_SECOND,
+    COLD_SECONDS,
+    FASTEST,
+    Measured,
+    SourceFacts,
+    ViewFacts,
+    incremental_cost,
+)
 
 VIEW = cut(Scan("orders", At.NEW, (Column("id#1", "bigint"),), ("id",)))
 

@@ -10,7 +10,8 @@ from nabla.algebra.expressions import Column
 from nabla.algebra.nodes import Aggregate, At, Join, Scan
 from nabla.calculus.stages import cut
 from nabla.planner import delta_steps
-from nabla.planner.delta_steps import StepMemory, maintenance_steps
+from nabla.planner.delta_steps import maintenance_steps
+from nabla.planner.steps import StepMemory
 
 A, B, K, J = (Column(f"{name}#{i}", "bigint") for i, name in enumerate("abkj"))
 LEFT = Scan("orders", At.NEW, (A, K), ("a", "k"))
@@ -21,14 +22,14 @@ ORDERS = frozenset({"orders"})
 
 
 def test_steps_are_derived_once_while_sizes_are_of_the_same_order() -> None:
-    derive = StepMemory()
+    derive = StepMemory(maintenance_steps)
     first = derive(TOTALS, ORDERS, {"orders": 1000, "customers": 70})
     assert derive(TOTALS, ORDERS, {"orders": 1003, "customers": 71}) is first
     assert first == maintenance_steps(TOTALS, ORDERS, {"orders": 1000, "customers": 70})
 
 
 def test_other_changes_and_other_sizes_are_derived_again() -> None:
-    derive = StepMemory()
+    derive = StepMemory(maintenance_steps)
     first = derive(TOTALS, ORDERS, {"orders": 1000})
     both = derive(TOTALS, frozenset({"orders", "customers"}), {"orders": 1000})
     assert both != first
@@ -37,13 +38,13 @@ def test_other_changes_and_other_sizes_are_derived_again() -> None:
 
 
 def test_a_view_by_key_and_the_same_without_are_told_apart() -> None:
-    derive, by_key = StepMemory(), cut(LEFT, key=("a",))
+    derive, by_key = StepMemory(maintenance_steps), cut(LEFT, key=("a",))
     assert by_key.keyed
     assert derive(by_key, ORDERS) != derive(replace(by_key, key=()), ORDERS)
 
 
 def test_the_memory_is_bounded() -> None:
-    derive = StepMemory()
+    derive = StepMemory(maintenance_steps)
     for size in range(2 * delta_steps.MOST_REMEMBERED):
         derive(TOTALS, ORDERS, {"orders": 1 << size})
     assert len(derive._steps) <= delta_steps.MOST_REMEMBERED

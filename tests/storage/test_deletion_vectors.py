@@ -20,12 +20,12 @@ from storage_oracle import bag, few, tables
 
 from nabla.errors import NablaError
 from nabla.storage import deletion_vectors, files, reading, rewrite
-from nabla.storage import fetch_rows as fetch_rows_module
+from nabla.storage import find_rows as find_rows_module
 from nabla.storage.boundary import LOG
 from nabla.storage.catalog import MARKS_ROWS, Entry, Part
 from nabla.storage.changes import between, signed
 from nabla.storage.deletion_vectors import Hidden, Vector, store
-from nabla.storage.fetch_rows import Located, fetch_rows
+from nabla.storage.find_rows import Located, fetch_rows
 from nabla.storage.fsck import examine_lake
 from nabla.storage.lakelog import LakeLog
 from nabla.storage.log_replay import replay
@@ -230,7 +230,7 @@ def test_rows_are_fetched_by_their_places(drawn: tuple[pa.Table, ...], rng: rand
             for file in snapshot.files
         }
         small = fetch_rows(snapshot, places)
-        patch.setattr(fetch_rows_module, "_LARGE", 0)
+        patch.setattr(find_rows_module, "_LARGE", 0)
         large = fetch_rows(snapshot, places)
         assert large.files == small.files
         assert large.places == small.places

@@ -20,7 +20,7 @@ from nabla.algebra.expressions import quote
 from nabla.calculus.recursion.fixpoint import Round
 from nabla.engine import types
 from nabla.engine.feed import FEED_KIND, count_kinds, feed_frame, feed_rows
-from nabla.engine.rows import ComputedRows
+from nabla.engine.relations import ComputedRows
 from nabla.engine.sources import snapshot_frame
 from nabla.engine.spark.bags import consolidate, repeat, weigh
 from nabla.engine.spark.frames import Workspace

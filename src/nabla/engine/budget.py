@@ -7,6 +7,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from nabla.planner.steps import Mode, Plan
+
+PATIENCE, PATIENCE_WITH_MODELS = 1.5, 3.0
+"""Maintaining may take so many times what recomputing took, or what it is only modelled to take."""
+LEAST_SECONDS = 2.0
+"""Below that nothing is given up: a disturbance of the machine takes as long."""
 AGAIN = 0.2
 """Seconds after which whatever still runs is interrupted again: it may have begun since."""
 
@@ -77,3 +83,11 @@ class Budget:
 
 
 UNLIMITED = Budget()
+
+
+def budget_of(plan: Plan, mode: Mode) -> Budget:
+    """The time that a plan may take: in mode `auto`, some multiple of the estimate for recomputing the view."""
+    if mode != "auto" or plan.mode != "incremental" or plan.full is None:
+        return Budget()
+    patience = PATIENCE if plan.full.measured else PATIENCE_WITH_MODELS
+    return Budget(max(LEAST_SECONDS, patience * plan.full.seconds))

@@ -31,8 +31,8 @@ from nabla.engine.driver.first_rows import first_rows
 from nabla.engine.driver.merge import finish_on_driver, merge
 from nabla.engine.levels import run_levels
 from nabla.engine.queries import Queries
+from nabla.engine.relations import ComputedRows, hidden_schema
 from nabla.engine.replacement import replace_by_key
-from nabla.engine.rows import ComputedRows, hidden_schema
 from nabla.engine.spark.bags import consolidate as consolidate_frame
 from nabla.engine.spark.frames import Workspace, empty
 from nabla.engine.spark.rounds import run_group

@@ -26,7 +26,7 @@ from nabla.calculus.stages import Levels
 from nabla.engine import types
 from nabla.engine.driver.rounds import DriverRounds, Unsuited, arrow_rows, signed_bag, suits
 from nabla.engine.queries import Queries
-from nabla.engine.rows import ComputedRows, hidden_schema
+from nabla.engine.relations import ComputedRows, hidden_schema
 from nabla.planner.steps import Iterate
 from nabla.storage import reading
 from nabla.storage.bags import N, consolidate, repeat, total

@@ -27,8 +27,7 @@ from nabla.engine.budget import UNLIMITED, Budget
 from nabla.engine.driver.driver_query import answer
 from nabla.engine.driver.file_scan import FileScan
 from nabla.engine.driver.key_lookup import SMALLEST, Lookup, StoredScan
-from nabla.engine.relations import Relations
-from nabla.engine.rows import ComputedRows, fit, hidden_schema, write_rows
+from nabla.engine.relations import ComputedRows, Relations, fit, hidden_schema, write_rows
 from nabla.engine.spark.frames import Sessions, Workspace
 from nabla.planner.choose import TINY_TABLES
 from nabla.planner.steps import Plan, Size

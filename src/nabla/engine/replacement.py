@@ -20,8 +20,7 @@ from nabla.algebra.traverse import map_nodes
 from nabla.calculus.by_key import TOUCHED, restricted_scan
 from nabla.engine.apply import Replacement
 from nabla.engine.queries import Queries
-from nabla.engine.relations import Source
-from nabla.engine.rows import ComputedRows, hidden_schema
+from nabla.engine.relations import ComputedRows, Source, hidden_schema
 from nabla.planner.steps import Replace
 from nabla.rewrite.passes import Pass, rewrite
 from nabla.storage import bags

@@ -8,8 +8,7 @@ from dataclasses import replace
 from nabla.algebra.notation.words import list_in_words
 from nabla.calculus.stages import Staged
 from nabla.planner.delta_steps import maintenance_steps, rebuild_steps
-from nabla.planner.estimates import full_cost, incremental_cost
-from nabla.planner.facts import ViewFacts
+from nabla.planner.estimates import ViewFacts, full_cost, incremental_cost
 from nabla.planner.steps import Estimate, Mode, Plan, Size, Step
 
 MARGIN = 1.25

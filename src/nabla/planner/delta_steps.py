@@ -15,9 +15,6 @@ from nabla.planner.steps import Build, Finish, Iterate, Produce, Recompute, Repl
 from nabla.rewrite.join_order import NOTHING_KNOWN, TableSizes
 from nabla.rewrite.passes import AFTER_DERIVATION, BEFORE_DERIVATION, Sizes, rewrite
 
-MOST_REMEMBERED = 64
-"""Ways to maintain one view that are remembered."""
-
 
 def maintenance_steps(staged: Staged, changed: frozenset[str], rows: TableSizes = NOTHING_KNOWN) -> tuple[Step, ...]:
     """Steps that compute the change of the view and of every stage's state from the changes of the tables `changed`.
@@ -40,23 +37,6 @@ def maintenance_steps(staged: Staged, changed: frozenset[str], rows: TableSizes 
         change = _derive(staged, staged.root, frozenset(moved), rows)
         steps.append(Produce(_after_derivation(change, rows)))
     return tuple(steps)
-
-
-class StepMemory:
-    """Remembers the maintenance steps of one view for each set of changed tables, so that refreshes run the same queries
-    again as long as the sizes of the tables keep their order of magnitude."""
-
-    def __init__(self) -> None:
-        self._steps: dict[tuple[object, ...], tuple[Step, ...]] = {}
-
-    def __call__(self, staged: Staged, changed: frozenset[str], rows: TableSizes = NOTHING_KNOWN) -> tuple[Step, ...]:
-        sizes = {table: 1 << count.bit_length() for table, count in rows.items()}
-        key = (staged.key, changed, *sorted(sizes.items()))
-        if key not in self._steps:
-            if len(self._steps) >= MOST_REMEMBERED:
-                self._steps.clear()
-            self._steps[key] = maintenance_steps(staged, changed, sizes)
-        return self._steps[key]
 
 
 def rebuild_steps(staged: Staged) -> tuple[Step, ...]:

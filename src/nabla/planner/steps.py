@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 from nabla.algebra.expressions import Expr
 from nabla.algebra.nodes import Node, Scan
 from nabla.algebra.traverse import relations
-from nabla.calculus.stages import Levels, Stage
+from nabla.calculus.stages import Levels, Stage, Staged
 from nabla.errors import NablaError
+from nabla.rewrite.join_order import NOTHING_KNOWN, TableSizes
 
 Mode = Literal["auto", "incremental", "strict", "full"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 Outcome = Literal["skip", "incremental", "full"]
 Size = Literal["tiny", "small", "large"]
 """The size for which Spark is configured: tiny tables and changes, a small change in larger tables, a large change."""
+MOST_REMEMBERED = 64
+"""Ways to maintain one view that are remembered."""
 
 
 class _QueryStep:
@@ -212,3 +215,21 @@ class Plan:
     def large(self) -> bool:
         """Whether results are too large for the driver and for broadcasting."""
         return self.size == "large"
+
+
+class StepMemory:
+    """Remembers the maintenance steps of one view for each set of changed tables, so that refreshes run the same queries
+    again as long as the sizes of the tables keep their order of magnitude."""
+
+    def __init__(self, derive: Callable[[Staged, frozenset[str], TableSizes], tuple[Step, ...]]) -> None:
+        self._derive = derive
+        self._steps: dict[tuple[object, ...], tuple[Step, ...]] = {}
+
+    def __call__(self, staged: Staged, changed: frozenset[str], rows: TableSizes = NOTHING_KNOWN) -> tuple[Step, ...]:
+        sizes = {table: 1 << count.bit_length() for table, count in rows.items()}
+        key = (staged.key, changed, *sorted(sizes.items()))
+        if key not in self._steps:
+            if len(self._steps) >= MOST_REMEMBERED:
+                self._steps.clear()
+            self._steps[key] = self._derive(staged, changed, sizes)
+        return self._steps[key]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from nabla.storage import deletion_vectors, files, machine, reading
-from nabla.storage.deletion_vectors import Hidden, bitmap_of
-from nabla.storage.fetch_rows import Located
+from nabla.storage.deletion_vectors import bitmap_of
 from nabla.storage.files import DataFile
-from nabla.storage.find_rows import find_rows
+from nabla.storage.find_rows import Located, find_rows
 from nabla.storage.table import Snapshot
 
 _MANY = 16  # small files that a table may have before they are folded
@@ -52,7 +52,7 @@ def rewrite(
     found = find_rows(snapshot, delete, key, known)
     for file in snapshot.files:
         if file.path in found.places:
-            writer.hide(file, bitmap_of(found.places[file.path]))
+            writer.hide(file, found.places[file.path])
     writer.finish(insert)
     return Rewrite(tuple(writer.added), tuple(writer.removed.values()), found.missing)
 
@@ -83,16 +83,24 @@ class Writer:
     _waiting: list[pa.Table] = field(default_factory=list)
     _hidden: list[tuple[DataFile, BitMap64]] = field(default_factory=list)
 
-    def hide(self, file: DataFile, rows: BitMap64) -> None:
-        """Take rows out of a file: mark them, or write the file without them."""
-        if file.hidden is not None:
-            rows = rows | file.hidden.marked(self.snapshot.folder)
-        if self.snapshot.marks_rows and not pays_to_rewrite(file, len(rows)):
+    def hide(self, file: DataFile, places: pa.Array) -> None:
+        """Take the rows at some places out of a file, none of them hidden: mark them, or write the file without them."""
+        left = file.rows - len(places)
+        if self.snapshot.marks_rows and not pays_to_rewrite(file, file.written - left):
+            rows = bitmap_of(places)
             self.removed[file.path] = file
-            self._hidden.append((file, rows))
+            self._hidden.append(
+                (file, rows if file.hidden is None else rows | file.hidden.marked(self.snapshot.folder))
+            )
             return
-        left = file.hiding(Hidden(file.written, bitmap=rows))
-        self.replace(file, reading.read_file(self.snapshot, left) if left.rows else self.snapshot.schema.empty_table())
+        self.replace(file, self._without(file, places) if left else self.snapshot.schema.empty_table())
+
+    def _without(self, file: DataFile, places: pa.Array) -> pa.Table:
+        """The rows of a file that are not at these places."""
+        keep = pc.invert(pc.is_in(pa.arange(0, file.written), value_set=places))
+        if file.hidden is not None:
+            keep = pc.and_(keep, self.snapshot.keep(file))
+        return reading.read_file(self.snapshot, replace(file, hidden=None, rows=file.written)).filter(keep)
 
     def replace(self, file: DataFile, remaining: pa.Table) -> None:
         """Remove a file in favour of rows. Those of a large file stay together, since files may be clustered."""
@@ -117,8 +125,9 @@ class Writer:
         if insert is not None:
             self.write(reading.conform(insert, self.snapshot.schema))
         self.flush()
-        stored = deletion_vectors.store(self.snapshot.folder, [(file.written, rows) for file, rows in self._hidden])
-        self.added += (file.hiding(hidden) for (file, _), hidden in zip(self._hidden, stored, strict=True))
+        if self._hidden:
+            stored = deletion_vectors.store(self.snapshot.folder, [(file.written, rows) for file, rows in self._hidden])
+            self.added += (file.hiding(hidden) for (file, _), hidden in zip(self._hidden, stored, strict=True))
         machine.point("rewrite.done")
 
     def _to_fold(self) -> Iterator[DataFile]:

@@ -29,7 +29,7 @@ from nabla.engine.driver.duckdb_sql import to_duckdb
 from nabla.engine.driver.duckdb_types import NotExact
 from nabla.engine.driver.file_scan import FileScan
 from nabla.storage import bags
-from nabla.storage.fetch_rows import SETTINGS
+from nabla.storage.find_rows import SETTINGS
 
 MOST_BYTES = 256 << 20
 """Bytes of rows at hand that a query may read: beyond that Spark's fixed costs are worth it."""

@@ -21,8 +21,8 @@ from nabla.storage import locations
 from nabla.storage.bags import N
 from nabla.storage.changes import Change
 from nabla.storage.deletion_vectors import numbers_of
-from nabla.storage.fetch_rows import PATTERN
 from nabla.storage.files import DataFile, Snapshot
+from nabla.storage.find_rows import PATTERN
 
 _PLAIN = (
     kinds.is_boolean,

@@ -25,7 +25,7 @@ from nabla.calculus.recursion.memory import MemoryRelation as Relation
 from nabla.engine import types
 from nabla.engine.driver.exact_query import is_exact_query
 from nabla.engine.queries import Queries
-from nabla.engine.rows import ComputedRows
+from nabla.engine.relations import ComputedRows
 from nabla.storage import reading
 from nabla.storage.bags import N
 from nabla.storage.table import Snapshot

@@ -26,7 +26,7 @@ from nabla.engine import types
 from nabla.engine.apply import Change, Computed, Result, Whole
 from nabla.engine.driver.rounds import MOST_SOURCE_ROWS, DriverRounds, Unsuited, suits
 from nabla.engine.queries import Queries
-from nabla.engine.rows import ComputedRows, hidden_schema
+from nabla.engine.relations import ComputedRows, hidden_schema
 from nabla.engine.spark.frames import Workspace, read_parquet
 from nabla.planner.choose import LARGE_CHANGE
 from nabla.storage.bags import N, counted, subtract

@@ -22,7 +22,8 @@ from nabla.engine.execute import Task
 from nabla.engine.spark.meaning import Settings, is_ansi, known_settings
 from nabla.frontends.datalog.stored import StoredRules, stored_rules
 from nabla.frontends.spark_sql.python_udfs import PythonFunction
-from nabla.planner.delta_steps import StepMemory
+from nabla.planner.delta_steps import maintenance_steps
+from nabla.planner.steps import StepMemory
 from nabla.storage.names import safe
 
 
@@ -135,7 +136,7 @@ class View:
     @cached_property
     def derive(self) -> StepMemory:
         """Derives the steps that maintain it, and remembers them."""
-        return StepMemory()
+        return StepMemory(maintenance_steps)
 
     @cached_property
     def layout(self) -> list[list[str]]:

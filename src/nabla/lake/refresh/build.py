@@ -13,8 +13,7 @@ from nabla.engine.apply import Whole, write_files
 from nabla.engine.execute import run
 from nabla.engine.feed import feed_schema
 from nabla.engine.queries import Queries
-from nabla.engine.relations import Relations
-from nabla.engine.rows import ComputedRows
+from nabla.engine.relations import ComputedRows, Relations
 from nabla.engine.spark.frames import Workspaces
 from nabla.engine.spark.meaning import meaning
 from nabla.lake.context import LakeContext
@@ -23,7 +22,7 @@ from nabla.lake.objects.view import View, task_of
 from nabla.lake.refresh.facts import LOST, clock_record, view_record
 from nabla.lake.reports import ViewReport
 from nabla.planner.choose import TINY_TABLES, choose
-from nabla.planner.facts import SourceFacts, ViewFacts
+from nabla.planner.estimates import SourceFacts, ViewFacts
 from nabla.storage import machine
 from nabla.storage.catalog import Entry, LakeState, Part
 from nabla.storage.table import StoredTable

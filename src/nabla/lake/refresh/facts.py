@@ -19,7 +19,7 @@ from nabla.lake.objects.sources import current_version, make_source
 from nabla.lake.objects.view import View, load_view
 from nabla.lake.reports import ViewReport
 from nabla.planner.choose import choose
-from nabla.planner.facts import Measured, SourceFacts, ViewFacts
+from nabla.planner.estimates import Measured, SourceFacts, ViewFacts
 from nabla.planner.steps import Mode, Plan
 from nabla.storage.catalog import Entry, LakeState
 from nabla.storage.lakelog import LakeLog

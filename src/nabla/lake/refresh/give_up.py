@@ -9,17 +9,12 @@ from dataclasses import dataclass
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from nabla.engine.budget import Budget, OverBudget
+from nabla.engine.budget import PATIENCE, Budget, OverBudget
 from nabla.frontends.spark_sql.failures import failure_of_values, wants_memory
 from nabla.lake.context import LakeContext
-from nabla.planner.steps import Mode, Plan
+from nabla.planner.steps import Plan
 
 OVERFLOW, INTERIM, SLOW, MEMORY = "NABLA_OVERFLOW", "NABLA_INTERIM_VALUE", "NABLA_OVER_BUDGET", "NABLA_OUT_OF_MEMORY"
-
-PATIENCE, PATIENCE_WITH_MODELS = 1.5, 3.0
-"""Maintaining may take so many times what recomputing took, or what it is only modelled to take."""
-LEAST_SECONDS = 2.0
-"""Below that nothing is given up: a disturbance of the machine takes as long."""
 
 
 @dataclass(frozen=True)
@@ -30,14 +25,6 @@ class GivenUp:
     reason: str
     after: float
     at_least: float | None = None
-
-
-def budget_of(plan: Plan, mode: Mode) -> Budget:
-    """The time that a plan may take: in mode `auto`, some multiple of the estimate for recomputing the view."""
-    if mode != "auto" or plan.mode != "incremental" or plan.full is None:
-        return Budget()
-    patience = PATIENCE if plan.full.measured else PATIENCE_WITH_MODELS
-    return Budget(max(LEAST_SECONDS, patience * plan.full.seconds))
 
 
 def why_given_up(

@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from nabla._cached import cached_property
 from nabla.algebra.clock import Instant
 from nabla.engine.apply import Applied, Computed, ViewTables
-from nabla.engine.budget import Budget, OverBudget
+from nabla.engine.budget import Budget, OverBudget, budget_of
 from nabla.engine.execute import run
 from nabla.engine.queries import Queries
 from nabla.engine.relations import Relations, Source
@@ -35,7 +35,7 @@ from nabla.lake.refresh.facts import (
     state_snapshots,
     view_record,
 )
-from nabla.lake.refresh.give_up import GivenUp, budget_of, why_given_up
+from nabla.lake.refresh.give_up import GivenUp, why_given_up
 from nabla.lake.reports import ViewReport
 from nabla.planner.steps import Mode, Plan, Size
 from nabla.storage import machine

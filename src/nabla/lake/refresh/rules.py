@@ -20,8 +20,7 @@ from nabla.engine import types
 from nabla.engine.driver.rounds import DriverRounds, Unsuited, suits
 from nabla.engine.execute import run
 from nabla.engine.queries import Queries
-from nabla.engine.relations import Relations
-from nabla.engine.rows import ComputedRows
+from nabla.engine.relations import ComputedRows, Relations
 from nabla.engine.spark.frames import Sessions, Workspace
 from nabla.engine.spark.rounds import Rounds
 from nabla.errors import NablaError

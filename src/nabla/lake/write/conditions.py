@@ -29,8 +29,7 @@ from nabla.storage import bags
 from nabla.storage.bags import N
 from nabla.storage.catalog import Entry, LakeState
 from nabla.storage.deletion_vectors import numbers_of
-from nabla.storage.fetch_rows import Located, fetch_rows
-from nabla.storage.find_rows import places_by_file
+from nabla.storage.find_rows import Located, fetch_rows, places_by_file
 
 Seen = Mapping[str, Entry]
 """Tables and views by name, as a transaction sees them."""

@@ -15,7 +15,7 @@ from nabla.lake.objects.names import is_nested
 from nabla.storage import bags, files
 from nabla.storage.bags import N
 from nabla.storage.catalog import Entry
-from nabla.storage.fetch_rows import Located
+from nabla.storage.find_rows import Located
 from nabla.storage.replace import compare_rows
 from nabla.storage.table import Snapshot
 
