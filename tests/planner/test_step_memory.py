@@ -9,9 +9,8 @@ from nabla.algebra.calls import Call
 from nabla.algebra.expressions import Column
 from nabla.algebra.nodes import Aggregate, At, Join, Scan
 from nabla.calculus.stages import cut
-from nabla.planner import delta_steps
 from nabla.planner.delta_steps import maintenance_steps
-from nabla.planner.steps import StepMemory
+from nabla.planner.steps import MOST_REMEMBERED, StepMemory
 
 A, B, K, J = (Column(f"{name}#{i}", "bigint") for i, name in enumerate("abkj"))
 LEFT = Scan("orders", At.NEW, (A, K), ("a", "k"))
@@ -45,6 +44,6 @@ def test_a_view_by_key_and_the_same_without_are_told_apart() -> None:
 
 def test_the_memory_is_bounded() -> None:
     derive = StepMemory(maintenance_steps)
-    for size in range(2 * delta_steps.MOST_REMEMBERED):
+    for size in range(2 * MOST_REMEMBERED):
         derive(TOTALS, ORDERS, {"orders": 1 << size})
-    assert len(derive._steps) <= delta_steps.MOST_REMEMBERED
+    assert len(derive._steps) <= MOST_REMEMBERED

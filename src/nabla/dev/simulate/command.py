@@ -12,6 +12,7 @@ import multiprocessing
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from nabla.dev.testing.fuzz.budget import Budget
 from nabla.dev.testing.fuzz.shrinking import shrink
 
 BLOCK = 50
+TOLD_EVERY = 30.0
+"""Seconds between two lines of progress."""
 
 
 @dataclass
@@ -51,18 +54,22 @@ def run_block(seed: int, first: int, count: int, syncs: bool = True) -> Found:
     return found
 
 
-def run(seed: int, budget: Budget, jobs: int, first: int = 0) -> Found:
-    """Schedules of a seed, from number `first` on, in `jobs` processes."""
+def run(
+    seed: int, budget: Budget, jobs: int, first: int = 0, tell: Callable[[Found], None] = lambda found: None
+) -> Found:
+    """Schedules of a seed, from number `first` on, in `jobs` processes. `tell` hears what was found so far."""
     found = Found()
     blocks = ((seed, *block) for block in budget.blocks(first, BLOCK))
     if jobs == 1:
         for block in blocks:
             found.add(run_block(*block))
+            tell(found)
         return found
     with multiprocessing.get_context("spawn").Pool(jobs, maxtasksperchild=100) as pool:
         running = [pool.apply_async(run_block, block) for block, _ in zip(blocks, range(2 * jobs), strict=False)]
         while running:
             found.add(running.pop(0).get())
+            tell(found)
             following = next(blocks, None)
             if following is not None:
                 running.append(pool.apply_async(run_block, following))
@@ -83,6 +90,21 @@ def _place(violation: str) -> str:
     return f"{lines[0].split(': found')[0][:60]} {lines[-1]}" if lines else ""
 
 
+class Progress:
+    """Says on standard error, every now and then, how far a run is."""
+
+    def __init__(self) -> None:
+        self._start = self._told = time.monotonic()
+
+    def __call__(self, found: Found) -> None:
+        now = time.monotonic()
+        if now - self._told >= TOLD_EVERY:
+            self._told = now
+            sys.stderr.write(
+                f"{found.schedules} schedules in {now - self._start:.0f} s, {len(found.failing)} violations\n"
+            )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, help="how long (60, unless schedules are counted)")
@@ -94,7 +116,7 @@ def main() -> None:
     given = parser.parse_args()
     seconds = 60.0 if given.seconds is None and given.schedules is None else given.seconds
     start = time.monotonic()
-    found = run(given.seed, Budget(seconds, given.schedules), given.jobs, given.first)
+    found = run(given.seed, Budget(seconds, given.schedules), given.jobs, given.first, Progress())
     took = time.monotonic() - start
     for number, schedule, violation in found.failing.values():
         script = script_of(make_small(schedule, violation), violation)
