@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from comparing import refreshed
 
+from nabla.engine import budget
 from nabla.engine.driver import driver_query
 from nabla.frontends.spark_sql.failures import wants_memory
 from nabla.lake.facade import Lake
-from nabla.lake.refresh import give_up
 
 pytestmark = pytest.mark.spark
 
@@ -28,9 +28,9 @@ def test_a_refresh_without_time_recomputes_and_is_not_tried_again(
 
     change(1000)
     refreshed(lake, mode="full")  # so that the time of recomputing is known
-    monkeypatch.setattr(give_up, "LEAST_SECONDS", 0.0)
-    monkeypatch.setattr(give_up, "PATIENCE", 0.0)
-    monkeypatch.setattr(give_up, "PATIENCE_WITH_MODELS", 0.0)
+    monkeypatch.setattr(budget, "LEAST_SECONDS", 0.0)
+    monkeypatch.setattr(budget, "PATIENCE", 0.0)
+    monkeypatch.setattr(budget, "PATIENCE_WITH_MODELS", 0.0)
     change(2000)
     report = refreshed(lake, mode="auto")["v"]
     assert report.mode == "full"
@@ -42,9 +42,9 @@ def test_a_refresh_without_time_recomputes_and_is_not_tried_again(
 def test_the_planner_learns_from_what_was_given_up(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     lake.create_table("t", schema="id BIGINT, x BIGINT", data=[(i, i) for i in range(10)])
     lake.create_view("v", "SELECT SUM(x) AS total FROM t")
-    monkeypatch.setattr(give_up, "LEAST_SECONDS", 0.0)
-    monkeypatch.setattr(give_up, "PATIENCE", 0.0)
-    monkeypatch.setattr(give_up, "PATIENCE_WITH_MODELS", 0.0)
+    monkeypatch.setattr(budget, "LEAST_SECONDS", 0.0)
+    monkeypatch.setattr(budget, "PATIENCE", 0.0)
+    monkeypatch.setattr(budget, "PATIENCE_WITH_MODELS", 0.0)
     modes = []
     for first in (100, 200):
         with lake.transaction() as tx:

@@ -60,9 +60,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> P
     return folder
 
 
-@pytest.mark.parametrize(
-    "way", [(point,) for point in POINTS] + [("refresh.computed", "with Spark"), ("lake.committed", "with Spark")]
-)
+@pytest.mark.parametrize("way", [(point,) for point in POINTS] + [("refresh.computed", "with Spark")])
 def test_a_killed_refresh_loses_and_doubles_nothing(
     prepared: Path, tmp_path: Path, spark: SparkSession, way: tuple[str, ...]
 ) -> None:

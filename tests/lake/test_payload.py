@@ -53,7 +53,6 @@ def test_nested_values_are_maintained(lake: Lake) -> None:
         tx.update("t", set={"tags": "map('b', 1, 'a', id)"}, where="id < 4")
         tx.delete("u", where="id = 2")
     refreshed(lake, mode="strict")
-    refreshed(lake, mode="full")
 
 
 def test_the_order_of_a_maps_entries_is_no_change(lake: Lake) -> None:
