@@ -1,7 +1,8 @@
 """Runs the plan of a view, or of views that are recursive together, and gives the results to apply.
 
-There are three ways. A plan has steps, which are executed one by one. The predicates of a recursive group are computed
-together, round by round. A query that Nabla has no algebra for runs as the user wrote it.
+There are four ways. A plan has steps, which are executed one by one. The predicates of a recursive group are computed
+together, round by round. The violations of a denial are asked for. A query that Nabla has no algebra for runs as the user
+wrote it.
 """
 
 from __future__ import annotations
@@ -35,19 +36,20 @@ from nabla.engine.relations import ComputedRows, hidden_schema
 from nabla.engine.replacement import replace_by_key
 from nabla.engine.spark.bags import consolidate as consolidate_frame
 from nabla.engine.spark.frames import Workspace, empty
-from nabla.engine.spark.rounds import run_group
+from nabla.engine.spark.rounds import Denial, run_denial, run_group
 from nabla.planner.steps import Build, Finish, Iterate, Produce, Recompute, Replace, Settle, Step, Touch, side_by_side
 from nabla.storage.bags import consolidate
 
 
 @dataclass(frozen=True)
 class Task:
-    """Views that are computed together, with the schemas of their tables. `group` are the rules of recursive ones, `text`
-    is the query of one that Nabla has no algebra for."""
+    """Views that are computed together, with the schemas of their tables. `group` are the rules of recursive ones, `denial`
+    are those of a constraint whose violations are asked for, `text` is the query of a view that Nabla has no algebra for."""
 
     schemas: Mapping[str, StructType]
     group: RecursiveGroup | None = None
     text: str | None = None
+    denial: Denial | None = None
 
 
 def run(task: Task, queries: Queries, *, only_spark: bool = False) -> dict[str, Computed]:
@@ -55,6 +57,8 @@ def run(task: Task, queries: Queries, *, only_spark: bool = False) -> dict[str, 
     if task.group is not None:
         return run_group(task.group, task.schemas, queries, only_spark)
     ((name, schema),) = task.schemas.items()
+    if task.denial is not None:
+        return {name: run_denial(task.denial, schema, queries, only_spark)}
     if task.text is not None:
         return {name: _run_text(task.text, schema, queries)}
     return {name: Execution(queries, schema).run()}

@@ -39,7 +39,7 @@ def explain_view(context: LakeContext, name: str, mode: Mode, form: FormName | N
         plan=_after(upstream, inputs.plan(mode)),
         staged=view.staged,
         view=view.plan,
-        definition=view.sql or view.nested or "(a DataFrame)",
+        definition=_definition(view),
         obstacles=view.obstacles,
         notes=view.notes,
         last=last_refresh(entry),
@@ -53,6 +53,11 @@ def explain_view(context: LakeContext, name: str, mode: Mode, form: FormName | N
         form=form,
     )
     return explain(subject)
+
+
+def _definition(view: View) -> str:
+    """The view as it was written, as far as that is known."""
+    return view.sql or view.nested or (view.denied.program.text if view.denied else "(a DataFrame)")
 
 
 def last_refresh(entry: Entry) -> str:

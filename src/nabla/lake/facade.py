@@ -140,15 +140,20 @@ class Lake:
     # -------------------------------------------------------------- constraints
 
     def create_constraint(
-        self, name: str, query: str | DataFrame | Callable[[], DataFrame], on_violation: str = "reject"
+        self,
+        name: str,
+        query: str | DataFrame | Callable[[], DataFrame] | None = None,
+        on_violation: str = "reject",
+        rules: str | None = None,
     ) -> ViewReport:
-        """A query over tables and views that must stay empty, checked before anything is committed.
+        """A query over tables and views that must stay empty, checked before anything is committed. Or `rules` with a denial,
+        such as `:- path(X, X).`, which nothing may satisfy.
 
         A change that would violate it is refused with the violating rows ("reject"), recorded and logged ("warn"), or
         committed without the rows that violate it, which go to a table of their own ("quarantine"). `lake.read(name)` are
         the violations of one that warns.
         """
-        return constraints.create_constraint(self._context, name, query, on_violation)
+        return constraints.create_constraint(self._context, name, query, on_violation, rules)
 
     def drop_constraint(self, name: str) -> None:
         """Drop a constraint. Rows that it has set aside stay in their table."""
@@ -202,13 +207,14 @@ class Lake:
 
         return make(function) if function is not None else make
 
-    def create_rules(self, name: str, text: str, rebuild: bool = False) -> RefreshReport:
+    def create_rules(self, name: str, text: str, rebuild: bool = False, maintain: str = "deferred") -> RefreshReport:
         """Create views from Datalog rules over the lake's tables and views: one for each predicate that they define.
 
         Predicates may depend on each other, and on the absence of facts (`not p(X)`). All of them are built, or none. Rules
-        of that name are an error unless `rebuild` is set: then they are replaced.
+        of that name are an error unless `rebuild` is set: then they are replaced. `maintain` says when they follow their
+        tables, as for views.
         """
-        return rules.create_rules(self._context, name, text, rebuild)
+        return rules.create_rules(self._context, name, text, rebuild, maintain)
 
     def rules(self) -> dict[str, str]:
         """The texts of all rules, by name."""

@@ -17,7 +17,7 @@ from nabla.lake.objects.graph import is_derived
 from nabla.lake.objects.names import check_version
 from nabla.lake.objects.sources import columns_of, current_version, table_of
 from nabla.lake.write import nested_tables as nests
-from nabla.lake.write.preview import read_fresh
+from nabla.lake.write.fresh import read_fresh
 from nabla.storage.catalog import Entry
 from nabla.storage.changes import between
 

@@ -16,10 +16,12 @@ from nabla.storage import boundary
 from nabla.storage.deltalog import corrupt
 from nabla.storage.files import DataFile
 
-FORMAT = 2
+FORMAT = 3
 """The newest format that this module writes. A lake with a higher one was made by a newer Nabla."""
 MARKS_ROWS = "deletion_vectors"
 """The key of a definition under which a table or view says that its deleted rows are marked by deletion vectors."""
+DENIED = "denied"
+"""The key of a definition under which a constraint has the rules of the denial that it was made from."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """Names of objects are identifiers: they are shown in terminals and written into queries."""
@@ -150,8 +152,11 @@ class LakeState:
 
 
 def format_of(entries: Mapping[str, Entry]) -> int:
-    """The oldest format that has all of a catalog. A Nabla that knows no deletion vectors would break tables that have some."""
-    return FORMAT if any(entry.definition.get(MARKS_ROWS) for entry in entries.values()) else 1
+    """The oldest format that has all of a catalog. A Nabla that knows no denials would check none, and one that knows no
+    deletion vectors would break tables that have some."""
+    if any(entry.definition.get(DENIED) for entry in entries.values()):
+        return 3
+    return 2 if any(entry.definition.get(MARKS_ROWS) for entry in entries.values()) else 1
 
 
 def to_table(entries: Mapping[str, Entry]) -> pa.Table:

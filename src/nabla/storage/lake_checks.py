@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 
 from nabla.errors import NablaError
@@ -9,6 +10,11 @@ from nabla.storage import locations
 from nabla.storage.boundary import TABLES
 from nabla.storage.catalog import FORMAT
 from nabla.storage.deltalog import corrupt
+
+_LOG = logging.getLogger("nabla")
+
+UNSURE = "may not survive a power cut"
+"""What a warning says of a commit that the disk has not confirmed."""
 
 
 def check_vacant(path: str) -> None:
@@ -70,3 +76,13 @@ def unkept_promise(folder: str, why: str, remedy: str = "") -> NablaError:
         place=folder,
         remedy=f"Nothing is lost: the next one who uses the lake tries again. {remedy}".rstrip(),
     )
+
+
+def warn_unsure(version: int, path: str, error: OSError) -> None:
+    """Warn of a commit that was made, and that the disk did not confirm."""
+    _LOG.warning("version %d of %s was committed, but %s: %s", version, path, UNSURE, error)
+
+
+def warn_unkept(promise: NablaError) -> None:
+    """Warn of a commit that was made, while a table does not show it to others yet."""
+    _LOG.warning("The commit stands, and readers of the lake see it. %s", promise)

@@ -8,7 +8,6 @@ others after it.
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import threading
@@ -35,6 +34,8 @@ from nabla.storage.lake_checks import (
     not_a_lake,
     unkept_promise,
     vacuumed_too_early,
+    warn_unkept,
+    warn_unsure,
 )
 from nabla.storage.locations import Location
 from nabla.storage.machine import current, refuse_forked
@@ -44,8 +45,6 @@ from nabla.storage.uncommitted import Leases, note
 
 Reads = Callable[[LakeState], Collection[str]]
 """Finds, in the newest state, the objects that a commit depends on beside those that it changes."""
-
-_LOG = logging.getLogger("nabla")
 
 _LARGE = 1 << 16
 """Bytes of a catalog above which the better compression is worth its time."""
@@ -181,9 +180,13 @@ class LakeLog:
                 except NablaError:
                     if self._log.latest() == base.version:
                         raise
-                    continue  # somebody else has just committed, and made the versions that were promised here
+                    continue  # somebody else has just committed
                 if not synced:
-                    locations.sync(self._new_files(signed))
+                    try:
+                        locations.sync(self._new_files(signed))
+                    except FileNotFoundError:
+                        self._check_parts(signed)  # says which file a vacuum has taken
+                        raise
                     synced = True
                 try:
                     return self._attempt(base, signed, _metadata(operation, transaction, said))
@@ -279,13 +282,14 @@ class LakeLog:
             version = base.version + 1
             if self._log.metadata(version).get("transaction") != metadata["transaction"]:
                 raise
-            _LOG.warning(
-                "version %d of %s was committed, but may not survive a power cut: %s", version, self.path, error
-            )
+            try:
+                locations.sync_folder(deltalog.log_folder(self._log.folder))  # everybody sees it already, so it stands
+            except OSError:
+                warn_unsure(version, self.path, error)
         machine.point("lake.committed")
         settled = self._settle(LakeState(version, entries, file))
         for unkept in self._unkept.values():
-            _LOG.warning("The commit stands, and readers of the lake see it. %s", unkept)
+            warn_unkept(unkept)
         return settled
 
     def _settle(self, state: LakeState) -> LakeState:

@@ -63,10 +63,11 @@ def check_state(log: LakeLog, state: LakeState, diary: Diary) -> None:
 
 
 def check_diary(path: str, diary: Diary) -> None:
-    """Whatever was acknowledged is committed once, and whatever was refused is not."""
+    """Whatever was acknowledged is committed once, unless there was a warning, and whatever was refused is not."""
     committed = Counter(committed_attempts(path))
     _same("committed twice", {name: n for name, n in committed.items() if n > 1}, {})
-    _same("acknowledged and lost", [name for name in diary.acknowledged if name not in committed], [])
+    if not diary.unsure:
+        _same("acknowledged and lost", [name for name in diary.acknowledged if name not in committed], [])
     wrong = {name: str(error) for name, error in diary.refused.items() if name in committed}
     _same("refused although committed", wrong, {})
 

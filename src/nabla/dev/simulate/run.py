@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import random
 import shutil
@@ -27,6 +28,7 @@ from nabla.dev.simulate.model import Violation, check_diary, check_state
 from nabla.dev.simulate.schedule import Kind, Schedule
 from nabla.errors import NablaError
 from nabla.storage import deletion_vectors, machine, rewrite
+from nabla.storage.lake_checks import UNSURE
 
 MEMORY = "/dev/shm"
 LIMIT = 20_000
@@ -76,7 +78,10 @@ class Simulation:
     def run(self) -> None:
         """Raises Violation, or any other error that a user would have seen without a code."""
         chance = _chance(self.schedule.seed)
-        with machine.use(self.machine), remembering(), chance, _quiet_finalizers(), _no_collector():
+        quiet = (_hearing(self.diary), _quiet_finalizers(), _no_collector())
+        with ExitStack() as stack:
+            for context in (machine.use(self.machine), remembering(), chance, *quiet):
+                stack.enter_context(context)
             self.running = [Running(i, greenlet(self._act)) for i in range(len(self.schedule.actors))]
             try:
                 while any(not actor.greenlet.dead for actor in self.running):
@@ -191,6 +196,22 @@ class Simulation:
         log = world.open_context(str(self.path)).log
         check_diary(str(self.path), self.diary)
         check_state(log, log.state(), self.diary)
+
+
+@contextmanager
+def _hearing(diary: world.Diary) -> Iterator[None]:
+    """Note warnings of commits that the disk has not confirmed, and print none."""
+
+    def hear(record: logging.LogRecord) -> bool:
+        diary.unsure = diary.unsure or UNSURE in record.getMessage()
+        return False
+
+    log = logging.getLogger("nabla")
+    log.addFilter(hear)
+    try:
+        yield
+    finally:
+        log.removeFilter(hear)
 
 
 @contextmanager

@@ -51,6 +51,8 @@ class Diary:
     attempts: dict[str, Attempt] = field(default_factory=dict)
     acknowledged: list[str] = field(default_factory=list)
     refused: dict[str, NablaError] = field(default_factory=dict)
+    unsure: bool = False
+    """Whether somebody was warned that the disk has not confirmed a commit."""
 
 
 def open_context(path: str) -> LakeContext:

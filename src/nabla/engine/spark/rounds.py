@@ -5,7 +5,7 @@ Small results are held on the driver and handed back as small files; large ones 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
@@ -20,7 +20,7 @@ from nabla.algebra.equalities import equality_of
 from nabla.algebra.names import held_table
 from nabla.algebra.nodes import At, Join, Node, Scan
 from nabla.algebra.traverse import map_nodes
-from nabla.calculus.recursion.fixpoint import Backend, Fixpoint, Relation
+from nabla.calculus.recursion.fixpoint import Backend, Fixpoint, Relation, Round
 from nabla.calculus.recursion.relations import RecursiveGroup
 from nabla.engine import types
 from nabla.engine.apply import Change, Computed, Result, Whole
@@ -177,13 +177,48 @@ class _Backend(Backend[Relation], Protocol[Relation]):
     def whole(self, relation: Relation, schema: StructType) -> ComputedRows: ...
 
 
+class Denial(Protocol):
+    """Rules for rows that must not be. They are asked for, from the tables alone."""
+
+    def violations(self, backend: Backend[Relation], rounds: list[Round]) -> Relation:
+        """All such rows."""
+        ...
+
+    def new_violations(self, backend: Backend[Relation], changed: Collection[str], rounds: list[Round]) -> Relation:
+        """All such rows, if there were none before these tables have changed."""
+        ...
+
+
+def run_denial(denial: Denial, schema: StructType, queries: Queries, only_spark: bool = False) -> Computed:
+    """The rows that violate a denial: on the driver if the tables or their changes are small and plain, else on Spark."""
+    _take_for_small(queries)
+    if not only_spark and suits(queries):
+        with suppress(Unsuited):
+            return _ask(denial, schema, queries, DriverRounds(queries))
+    return _ask(denial, schema, queries, Rounds(queries))
+
+
+def _ask(denial: Denial, schema: StructType, queries: Queries, backend: _Backend[Relation]) -> Computed:
+    rounds: list[Round] = []
+    if queries.plan.mode == "full":
+        found = denial.violations(backend, rounds)
+    else:
+        found = denial.new_violations(backend, queries.plan.changed, rounds)
+    return Computed(Whole(backend.whole(found, schema)), rounds=tuple(rounds))
+
+
+def _take_for_small(queries: Queries) -> None:
+    """A recursion derives more than it reads: only what the driver may compute is tiny."""
+    if queries.plan.size == "tiny" and sum(s.after.rows for s in queries.relations.sources.values()) > MOST_SOURCE_ROWS:
+        queries.plan = replace(queries.plan, size="small")
+
+
 def run_group(
     group: RecursiveGroup, schemas: Mapping[str, StructType], queries: Queries, only_spark: bool = False
 ) -> dict[str, Computed]:
     """The change of every predicate of a recursive group, or all of them anew, as the plan says: on the driver if it is
-    small and plain, else on Spark. A recursion derives more than it reads: only what the driver may compute is tiny."""
-    if queries.plan.size == "tiny" and sum(s.after.rows for s in queries.relations.sources.values()) > MOST_SOURCE_ROWS:
-        queries.plan = replace(queries.plan, size="small")
+    small and plain, else on Spark."""
+    _take_for_small(queries)
     if not only_spark and suits(queries):
         with suppress(Unsuited):
             return _run(group, schemas, queries, DriverRounds(queries))

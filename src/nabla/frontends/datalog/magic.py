@@ -7,7 +7,7 @@ predicate must be complete, so it is evaluated whole, by its own rules.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from nabla.algebra.by_name import CASTS
@@ -16,7 +16,7 @@ from nabla.calculus.recursion.fixpoint import ROUNDS, Backend, Relation, Round
 from nabla.errors import NablaError
 from nabla.frontends.datalog.clauses import Clause, Condition, Define, is_plain, names
 from nabla.frontends.datalog.evaluate import evaluate_program, memory_of
-from nabla.frontends.datalog.program import Program, program_of_clauses
+from nabla.frontends.datalog.program import Program, Tables, program_of_clauses
 from nabla.frontends.datalog.resolve import PredicateNames
 from nabla.frontends.datalog.syntax import parse_query
 from nabla.frontends.datalog.terms import Apply, Atom, Comparison, Constant, Term, Variable, Wildcard
@@ -26,7 +26,7 @@ ANSWER = "answer"
 
 def question(program: Program, text: str) -> Program:
     """The program that answers a question; its predicate `answer` has the asked predicate's columns."""
-    return _MagicRewriting(program, _read_question(program, text)).program()
+    return _of_question(program, _read_question(program, text))
 
 
 def ask(
@@ -59,31 +59,42 @@ def _read_question(program: Program, text: str) -> Atom:
     return resolved
 
 
+def _of_question(program: Program, asked: Atom) -> Program:
+    rewriting = MagicRewriting(program)
+    rewriting.ask(asked)
+    return rewriting.program({ANSWER: tuple(c.name for c in program.columns(asked.predicate))})
+
+
 @dataclass
-class _MagicRewriting:
-    """Rewrites a program for a question. `whole` collects the predicates that are evaluated whole, `adorned` those that are
-    restricted to the asked values."""
+class MagicRewriting:
+    """Rewrites a program for what is asked. `whole` collects the predicates that are evaluated whole, `adorned` those that
+    are restricted to the asked values. `roots` are predicates that the asking clauses define."""
 
     original: Program
-    asked: Atom
+    roots: frozenset[str] = frozenset()
     clauses: list[Clause] = field(default_factory=list)
     whole: dict[str, None] = field(default_factory=dict)
     adorned: dict[tuple[str, str], None] = field(default_factory=dict)
 
-    def program(self) -> Program:
-        columns = self.original.columns(self.asked.predicate)
-        arguments = tuple(
-            Variable(f"any{i}") if isinstance(a, Wildcard) else a for i, a in enumerate(self.asked.arguments)
-        )
+    def ask(self, asked: Atom) -> None:
+        """Begin with a question: its constants are the values that are asked for."""
+        columns = self.original.columns(asked.predicate)
+        arguments = tuple(Variable(f"any{i}") if isinstance(a, Wildcard) else a for i, a in enumerate(asked.arguments))
         pattern = "".join("b" if isinstance(a, Constant) else "f" for a in arguments)
-        source = self._source(self.asked.predicate, pattern)
-        if source != self.asked.predicate:
+        source = self._source(asked.predicate, pattern)
+        if source != asked.predicate:
             seed = tuple(_typed(a, c.type) for a, c in zip(arguments, columns, strict=True) if isinstance(a, Constant))
             self.clauses.append(Clause(_magic(source), seed))
         head = tuple(
             _typed(a, c.type) if isinstance(a, Constant) else a for a, c in zip(arguments, columns, strict=True)
         )
         self.clauses.append(Clause(ANSWER, head, (Atom(source, arguments),)))
+
+    def ask_for(self, clause: Clause) -> None:
+        """Begin with a clause of a root: its body asks for the values that its first atom and its constants give."""
+        self._ask_in_body(clause, [], [])
+
+    def program(self, labels: Mapping[str, tuple[str, ...]], tables: Tables | None = None) -> Program:
         done: set[tuple[str, str]] = set()
         while waiting := [key for key in self.adorned if key not in done]:
             for key in waiting:
@@ -91,9 +102,8 @@ class _MagicRewriting:
                 for clause in self.original.clauses_of(key[0]):
                     self._rewrite(clause, key[1])
         originals = [c for c in self.original.clauses if c.predicate in self._close(self.whole)]
-        labels = {ANSWER: tuple(c.name for c in columns)}
         everything = [*originals, *dict.fromkeys(self.clauses)]
-        return program_of_clauses(everything, self.original.tables, self.original.typing.type_of, labels)
+        return program_of_clauses(everything, tables or self.original.tables, self.original.typing.type_of, labels)
 
     def _close(self, wanted: Iterable[str]) -> set[str]:
         """The predicates, and all predicates that they read."""
@@ -108,7 +118,7 @@ class _MagicRewriting:
 
     def _source(self, predicate: str, pattern: str) -> str:
         """The relation to read for a predicate with some known arguments."""
-        if predicate in self.original.tables:
+        if predicate in self.original.tables or predicate in self.roots:
             return predicate
         grouped = any(clause.grouped for clause in self.original.clauses_of(predicate))
         if grouped or "b" not in pattern:
@@ -120,6 +130,10 @@ class _MagicRewriting:
     def _rewrite(self, clause: Clause, pattern: str) -> None:
         own = f"{clause.predicate}/{pattern}"
         start, definitions = _asked_values(clause, pattern, _magic(own))
+        self._ask_in_body(replace(clause, predicate=own), [start], definitions)
+
+    def _ask_in_body(self, clause: Clause, start: Sequence[Condition], definitions: Sequence[Define]) -> None:
+        """Add a clause whose atoms ask for the values that the atoms before them give."""
         rest = [c for c in clause.body if not isinstance(c, Atom) or c.negated]
         for condition in rest:
             if not isinstance(condition, Comparison | Define):
@@ -127,14 +141,14 @@ class _MagicRewriting:
                     q: None for q, _, _ in Clause("", (), (condition,)).reads() if q not in self.original.tables
                 }
         waiting = [a for a in clause.atoms if not a.negated]
-        body: list[Condition] = [start]
-        known = set(names(start))
+        body: list[Condition] = list(start)
+        known = {name for condition in start for name in names(condition)}
         while waiting:
             atom = max(waiting, key=lambda a: (sum(_known_arguments(a, known)), -waiting.index(a)))
             waiting.remove(atom)
             body.append(self._adorned_atom(atom, known, body, rest))
             known |= names(atom)
-        self.clauses.append(replace(clause, predicate=own, body=(*body, *rest, *definitions)))
+        self.clauses.append(replace(clause, body=(*body, *rest, *definitions)))
 
     def _adorned_atom(self, atom: Atom, known: set[str], before: list[Condition], rest: list[Condition]) -> Atom:
         """The atom over the restricted predicate, and the rule that collects the values for which it is asked."""

@@ -17,7 +17,7 @@ from nabla.frontends.datalog.plans import predicate_plan
 from nabla.frontends.datalog.recursion import Group
 from nabla.frontends.datalog.resolve import PredicateNames, column_names
 from nabla.frontends.datalog.strata import Stratum, stratify
-from nabla.frontends.datalog.syntax import parse_rules
+from nabla.frontends.datalog.syntax import VIOLATION, parse_denial, parse_rules
 from nabla.frontends.datalog.terms import Rule
 from nabla.frontends.datalog.types import Typing
 from nabla.rewrite.passes import DEFINITION, Keys, rewrite
@@ -26,9 +26,10 @@ Tables: TypeAlias = Mapping[str, Sequence[tuple[str, str] | Column]]
 """The columns of tables: names and Spark types, `bigint not null` where a column has no NULLs."""
 
 
-def parse_program(text: str, tables: Tables, type_of: TypeOf = plain_type_of) -> Program:
-    """Read and check rules. `type_of` gives the types of expressions; with a lake, it asks Spark."""
-    return program_of(parse_rules(text), tables, type_of, text)
+def parse_program(text: str, tables: Tables, type_of: TypeOf = plain_type_of, *, denies: bool = False) -> Program:
+    """Read and check rules, with a denial if it `denies`. `type_of` gives the types of expressions; with a lake, it asks
+    Spark."""
+    return program_of(parse_denial(text) if denies else parse_rules(text), tables, type_of, text)
 
 
 def program_of(rules: Iterable[Rule], tables: Tables, type_of: TypeOf = plain_type_of, text: str = "") -> Program:
@@ -110,12 +111,13 @@ class Program:
 
     def to_json(self) -> dict[str, Any]:
         tables = {name: [[c.name, c.type, c.nullable] for c in columns] for name, columns in self.tables.items()}
-        return {"text": self.text, "tables": tables, "types": self.typing.type_of.to_json()}
+        denies = {"denies": True} if VIOLATION in self.predicates else {}
+        return {"text": self.text, "tables": tables, "types": self.typing.type_of.to_json(), **denies}
 
     @classmethod
     def from_json(cls, json: Mapping[str, Any], type_of: TypeOf = plain_type_of) -> Program:
         tables = {name: [Column(*column) for column in columns] for name, columns in json["tables"].items()}
-        return parse_program(json["text"], tables, KnownTypes(type_of, json["types"]))
+        return parse_program(json["text"], tables, KnownTypes(type_of, json["types"]), denies=json.get("denies", False))
 
     @property
     def predicates(self) -> tuple[str, ...]:
@@ -140,6 +142,12 @@ class Program:
 
     def clauses_of(self, predicate: str) -> tuple[Clause, ...]:
         return self._clauses.get(predicate, ())
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The tables that the rules read."""
+        read = {name for clause in self.clauses for name, _, _ in clause.reads()}
+        return tuple(name for name in self.tables if name in read)
 
     def stratum(self, predicate: str) -> Stratum:
         return self._stratum[predicate]

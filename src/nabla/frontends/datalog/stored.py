@@ -30,7 +30,11 @@ def stored_rules(json: Mapping[str, Any]) -> StoredRules:
 
 def new_rules(name: str, text: str, tables: Tables, type_of: TypeOf) -> StoredRules:
     """Read and check rules. The program keeps only the tables that they read, and every type that their plans need."""
-    program = parse_program(text, tables, type_of)
+    return store(name, parse_program(text, tables, type_of))
+
+
+def store(name: str, program: Program) -> StoredRules:
+    """A program to store, without the tables that it does not read."""
     for predicate in program.stored:
         if not program.recursive(predicate):
             program.plan(predicate)

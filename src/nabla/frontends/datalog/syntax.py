@@ -29,6 +29,8 @@ from nabla.frontends.datalog.terms import (
     Variable,
     Wildcard,
     integer,
+    terms_of,
+    variables_of,
 )
 
 Part: TypeAlias = "Tree[Token] | Token"
@@ -52,6 +54,10 @@ _SHOWN = {
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}
 
 
+VIOLATION = "a violation"
+"""The predicate of a denial. No table has such a name."""
+
+
 @cache
 def _parser() -> Lark:
     grammar = Path(__file__).with_name("grammar.lark").read_text(encoding="utf-8")
@@ -60,7 +66,38 @@ def _parser() -> Lark:
 
 def parse_rules(text: str) -> tuple[Rule, ...]:
     """The rules of a program; a body with alternatives (`;`) becomes a rule for each."""
-    return tuple(rule for tree in _parse(text, "start").children for rule in _rules(_tree(tree)))
+    rules, denials = _read(text)
+    if denials:
+        raise NablaError(
+            "NABLA_RULES_SYNTAX",
+            "a denial stands among rules",
+            place=str(_place(denials[0])),
+            remedy="What must not be is a constraint: lake.create_constraint(name, rules=...).",
+        )
+    return rules
+
+
+def parse_denial(text: str) -> tuple[Rule, ...]:
+    """The rules of a text, and its one denial as rules for `VIOLATION`, whose arguments are the denial's variables."""
+    rules, denials = _read(text)
+    if len(denials) != 1:
+        raise NablaError(
+            "NABLA_RULES_SYNTAX",
+            f"a constraint has one denial, and here are {len(denials) or 'none'}",
+            place=str(_place(denials[1])) if denials else "1:1",
+            remedy="Write one, such as :- path(X, X). Make a constraint of each of several.",
+        )
+    (denial,) = denials
+    bodies = [_body(_tree(conjunction)) for conjunction in _tree(denial.children[1]).children]
+    found = [variables_of(*(t for literal in body for t in terms_of(literal))) for body in bodies]
+    shared = tuple(v for name, v in found[0].items() if all(name in other for other in found))
+    return (*rules, *(Rule(Atom(VIOLATION, shared), body, _place(denial)) for body in bodies))
+
+
+def _read(text: str) -> tuple[tuple[Rule, ...], list[Tree[Token]]]:
+    trees = [_tree(part) for part in _parse(text, "start").children]
+    rules = (rule for tree in trees if tree.data == "rule" for rule in _rules(tree))
+    return tuple(rules), [tree for tree in trees if tree.data == "denial"]
 
 
 def parse_query(text: str) -> Atom:

@@ -12,9 +12,12 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 
+from nabla.algebra.nodes import Constant
 from nabla.constraints import foreign_key, key
 from nabla.engine import types
 from nabla.errors import NablaError
+from nabla.frontends.datalog.denials import Denial
+from nabla.frontends.datalog.syntax import VIOLATION
 from nabla.frontends.spark_sql.define import define
 from nabla.lake.constraints import quarantine
 from nabla.lake.constraints.violations import Violated, Violation, violation_of
@@ -22,6 +25,7 @@ from nabla.lake.context import LakeContext
 from nabla.lake.objects.sources import current_source
 from nabla.lake.objects.view import View, load_view
 from nabla.lake.refresh.create import Built, build_views, create
+from nabla.lake.refresh.rules import read_denial
 from nabla.lake.refresh.verify import recompute
 from nabla.lake.reports import Checked, CheckReport, ViewReport
 from nabla.lake.write.new_table import new_table
@@ -33,19 +37,30 @@ _UNSTEADY = ("NABLA_NONDETERMINISTIC", "NABLA_TIME_DEPENDENT", "NABLA_LIMIT_WITH
 Query = str | DataFrame | Callable[[], DataFrame]
 
 
-def create_constraint(context: LakeContext, name: str, query: Query, on_violation: str) -> ViewReport:
+def create_constraint(
+    context: LakeContext, name: str, query: Query | None, on_violation: str, rules: str | None = None
+) -> ViewReport:
     """Define a constraint, build the view of its violations, which has to be empty, and commit it."""
-    constraint = ConstraintDefinition(name, query, on_violation)
+    if (query is None) == (rules is None):
+        raise NablaError(
+            "NABLA_CONSTRAINT",
+            "say what must not be, in one way",
+            place=f'constraint "{name}"',
+            remedy="Pass a query, or rules= with a denial such as :- path(X, X).",
+        )
+    constraint = ConstraintDefinition(name, query, on_violation, rules)
     return create(context, context.log.state(), "create constraint", [constraint])[name]
 
 
 @dataclass(frozen=True)
 class ConstraintDefinition:
-    """A constraint over the tables and views that there are when it is built, and what happens when it is violated."""
+    """A constraint over the tables and views that there are when it is built, and what happens when it is violated. It is a
+    query, or `rules` with a denial."""
 
     name: str
-    query: Query
+    query: Query | None
     on_violation: str
+    rules: str | None = None
 
     def build(self, context: LakeContext, state: LakeState) -> Built:
         check_action(self.on_violation)
@@ -62,15 +77,32 @@ class ConstraintDefinition:
         return replace(built, entries={**built.entries, **_new_quarantines(context, view, state)})
 
     def _define(self, context: LakeContext, state: LakeState) -> View:
+        view = replace(self._view(context, state), on_violation=self.on_violation)
+        context.names(state).check_view(view)
+        _refuse_unsteady(view)
+        return view
+
+    def _view(self, context: LakeContext, state: LakeState) -> View:
+        """The view of its violations."""
+        if self.rules is not None:
+            return _denied(context, self.name, self.rules, state)
+        assert self.query is not None
         with context.spark.named_session_at(state) as session:
             query = self.query if isinstance(self.query, str | DataFrame) else self.query()
             defined = define(session, query, list(state.entries), self.name)
         notes = tuple(str(note) for note in defined.notes)
         view = View.of(self.name, defined.plan, defined.outputs, defined.sql, notes)
-        view = replace(view, on_violation=self.on_violation, functions=defined.functions)
-        context.names(state).check_view(view)
-        _refuse_unsteady(view)
-        return view
+        return replace(view, functions=defined.functions)
+
+
+def _denied(context: LakeContext, name: str, text: str, state: LakeState) -> View:
+    """The view of the violations of a denial: maintained where the lake stores all that it reads, else asked for."""
+    denied = read_denial(context, name, text, state)
+    denial = Denial(denied.program)
+    plan = Constant(denial.columns, ()) if denial.is_asked else denied.program.plan(VIOLATION)
+    notes = ("a denial: its violations are asked for before every commit that can make one",) if denial.is_asked else ()
+    outputs = tuple(c.name for c in denial.columns)
+    return replace(View.of(name, plan, outputs, None, notes), denied=denied)
 
 
 def declared_constraints(table: str, keys: Sequence[str], foreign_keys: Mapping[str, str]) -> Mapping[str, str]:

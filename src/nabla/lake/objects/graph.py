@@ -50,6 +50,18 @@ def with_upstream(names: Iterable[str], state: LakeState) -> list[str]:
     return list(order)
 
 
+def read_through(names: Iterable[str], state: LakeState) -> set[str]:
+    """Objects, and everything that they read, directly or through others."""
+    found: set[str] = set()
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += sources_of(state.entries[name])
+    return found
+
+
 def group_into_units(names: Iterable[str], state: LakeState) -> list[Unit]:
     """The units that views belong to: the views of a recursion are computed together."""
     return list(dict.fromkeys(load_view(name, state.entries[name].definition).group for name in names))

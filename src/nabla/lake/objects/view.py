@@ -20,10 +20,12 @@ from nabla.calculus.stages import Staged, cut
 from nabla.engine import types
 from nabla.engine.execute import Task
 from nabla.engine.spark.meaning import Settings, is_ansi, known_settings
+from nabla.frontends.datalog.denials import Denial
 from nabla.frontends.datalog.stored import StoredRules, stored_rules
 from nabla.frontends.spark_sql.python_udfs import PythonFunction
 from nabla.planner.delta_steps import maintenance_steps
 from nabla.planner.steps import StepMemory
+from nabla.storage.catalog import DENIED
 from nabla.storage.names import safe
 
 
@@ -34,7 +36,8 @@ class View:
     defines it. The plan of a recursive predicate has its columns only: its rules are evaluated together with those it
     depends on. `maintain` says when it follows its sources. A constraint is a view that must stay empty: `on_violation` says
     what happens otherwise. `serves` names the view that this one is auxiliary to, `functions` are the Python functions that
-    it calls, `form` is that of its hidden states. `settings` are those of the session that made it and decide what it means."""
+    it calls, `form` is that of its hidden states. `settings` are those of the session that made it and decide what it means.
+    `denied` are the rules of a constraint that was made from a denial."""
 
     name: str
     plan: Node
@@ -51,6 +54,7 @@ class View:
     functions: tuple[PythonFunction, ...] = ()
     form: int = FORM
     settings: Settings = ()
+    denied: StoredRules | None = None
 
     @classmethod
     def of(
@@ -83,6 +87,7 @@ class View:
             "functions": [function.to_json() for function in self.functions],
             "form": self.form,
             "settings": dict(self.settings),
+            **({DENIED: self.denied.to_json()} if self.denied else {}),
         }
 
     @classmethod
@@ -103,6 +108,7 @@ class View:
             tuple(PythonFunction(**function) for function in json.get("functions", ())),
             json.get("form", 1),
             known_settings(json.get("settings", {})),
+            stored_rules(json[DENIED]) if json.get(DENIED) else None,
         )
 
     @property
@@ -117,6 +123,12 @@ class View:
     def group(self) -> tuple[str, ...]:
         """The views that are refreshed together with it, itself among them."""
         return self.rules.program.stratum(self.name).predicates if self.rules and self.recursive else (self.name,)
+
+    @cached_property
+    def asked(self) -> Denial | None:
+        """The denial, if its violations are asked for. Its plan has its columns only."""
+        denial = Denial(self.denied.program) if self.denied else None
+        return denial if denial and denial.is_asked else None
 
     @cached_property
     def obstacles(self) -> tuple[Obstacle, ...]:
@@ -152,6 +164,8 @@ class View:
     @cached_property
     def sources(self) -> tuple[str, ...]:
         """The tables and views it reads, each once."""
+        if self.asked:
+            return self.asked.inputs
         if self.rules and self.recursive:
             return self.rules.program.sources(self.name)
         found: dict[str, None] = {}
@@ -172,7 +186,8 @@ def task_of(views: Mapping[str, View]) -> Task:
     """A view, or those that go together, as the engine computes them."""
     view = next(iter(views.values()))
     group = view.rules.program.group(view.name) if view.rules and view.recursive else None
-    return Task({name: own.schema for name, own in views.items()}, group, view.sql if view.opaque else None)
+    schemas = {name: own.schema for name, own in views.items()}
+    return Task(schemas, group, view.sql if view.opaque else None, view.asked)
 
 
 class ViewCache:

@@ -153,6 +153,8 @@ class RefreshInputs:
         stored = self.entry.facts
         past = tuple(Measured(**{**p, "changed": tuple(p.get("changed", ()))}) for p in stored.get("past", ()))
         rows, clock_moved = stored.get("rows", 0), bool(self.view.clock) and self.moments.moved(self.view.clock)
+        if self.view.asked and rows:
+            must_rebuild = must_rebuild or "it is violated already, and violations may have gone"
         obstacles = self.view.obstacles
         return ViewFacts(self.view.name, rows, tuple(found), past, obstacles, must_rebuild, self.cold, clock_moved)
 

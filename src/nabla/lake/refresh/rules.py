@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -26,15 +26,17 @@ from nabla.engine.spark.rounds import Rounds
 from nabla.errors import NablaError
 from nabla.frontends.datalog import magic
 from nabla.frontends.datalog.functions import Changeable, UnknownType
-from nabla.frontends.datalog.program import Program
+from nabla.frontends.datalog.program import Program, parse_program
 from nabla.frontends.datalog.propagate import show
-from nabla.frontends.datalog.stored import StoredRules, new_rules
-from nabla.frontends.datalog.terms import sql_of
+from nabla.frontends.datalog.stored import StoredRules, new_rules, store
+from nabla.frontends.datalog.terms import Term, sql_of
 from nabla.frontends.spark_sql.define import define
 from nabla.lake.context import LakeContext
+from nabla.lake.objects.graph import moves_at_once
 from nabla.lake.objects.sources import columns_of, current_source, make_source
 from nabla.lake.objects.view import View, load_view, task_of
 from nabla.lake.refresh.create import ViewDefinition, create
+from nabla.lake.refresh.schedule import check_schedule
 from nabla.lake.reports import RefreshReport
 from nabla.lake.write.commit import Commit
 from nabla.planner.choose import LARGE_CHANGE
@@ -44,11 +46,14 @@ from nabla.storage.catalog import Entry, LakeState
 _NAME = re.compile(r"\w[\w .-]*")
 
 
-def create_rules(context: LakeContext, name: str, text: str, rebuild: bool = False) -> RefreshReport:
+def create_rules(
+    context: LakeContext, name: str, text: str, rebuild: bool = False, maintain: str = "deferred"
+) -> RefreshReport:
     """Read a program over the lake's tables and views, and build a view for each of its predicates: all, or none."""
     if not _NAME.fullmatch(name):
         remedy = "Use letters, digits, underscores, dots and dashes."
         raise NablaError("NABLA_NAME", f"rules cannot be called {name!r}", place="name", remedy=remedy)
+    check_schedule(maintain)
     state = context.log.state()
     known = programs(state).get(name)
     before = set(known.program.stored) if known else set()
@@ -65,7 +70,9 @@ def create_rules(context: LakeContext, name: str, text: str, rebuild: bool = Fal
     for predicate in program.stored:
         context.names(given).check_new(predicate)
     _refuse_use(state, name, before - set(program.stored), besides=before)
-    units = [ViewDefinition(tuple(_view(rules, p) for p in unit), f'rules "{name}"') for unit in _units(program)]
+    _refuse_denied(state, name, before)
+    views = {p: replace(_view(rules, p), maintain=maintain) for p in program.stored}
+    units = [ViewDefinition(tuple(views[p] for p in unit), f'rules "{name}"') for unit in _units(program)]
     return RefreshReport(create(context, state, "create rules", units, replaced=before))
 
 
@@ -112,6 +119,7 @@ def drop_rules(context: LakeContext, name: str) -> None:
     state = context.log.state()
     own = set(find_rules(context, name, state).program.stored)
     _refuse_use(state, name, own, besides=own)
+    _refuse_denied(state, name, own)
     with Commit(context, state) as commit:
         commit.drop(own)
         commit.publish("drop rules")
@@ -130,20 +138,66 @@ def _refuse_use(state: LakeState, name: str, predicates: Set[str], besides: Set[
             )
 
 
-def ask(context: LakeContext, question: str) -> DataFrame:
-    """The rows of a predicate that a question matches, computed from the tables for just that question."""
-    state = context.log.state()
-    predicate = question.split("(", 1)[0].strip()
-    entry = state.entries.get(predicate)
-    rules = load_view(predicate, entry.definition).rules if entry is not None and entry.kind == "view" else None
-    if rules is None:
+def _refuse_denied(state: LakeState, name: str, predicates: Set[str]) -> None:
+    """Refuse to change predicates whose rules a constraint asks: it has them as they were when it was made."""
+    for other, entry in state.entries.items():
+        if entry.kind == "constraint" and (denied := load_view(other, entry.definition).denied):
+            asked = predicates & set(denied.program.stored)
+            if asked:
+                raise NablaError(
+                    "NABLA_IN_USE",
+                    f'the constraint "{other}" asks for "{min(asked)}"',
+                    place=f'rules "{name}"',
+                    remedy="Drop the constraint first, and make it again over the new rules.",
+                )
+
+
+def read_denial(context: LakeContext, name: str, text: str, state: LakeState) -> StoredRules:
+    """The rules of a constraint: its own, and those of the predicates it reads that are not up to date at every moment.
+
+    What a commit itself keeps up to date (tables and immediate views) is read as it is.
+    """
+    tables = {n: _columns(context, e) for n, e in state.entries.items()}
+
+    def type_of(term: Term, columns: Mapping[str, str]) -> str:
+        return _type_of(context, sql_of(term), columns)
+
+    own = parse_program(text, tables, type_of, denies=True)
+    taken = set(own.predicates) & state.entries.keys()
+    if taken:
         raise NablaError(
-            "NABLA_RULES_UNKNOWN",
-            f"no rules define {predicate}",
-            place=question,
-            remedy=f"Ask about {', '.join(p for r in programs(state).values() for p in r.program.predicates)}.",
+            "NABLA_EXISTS",
+            f'the rules of the constraint define "{min(taken)}", which is there already',
+            place=f'constraint "{name}"',
+            remedy="Give the predicate another name.",
         )
-    program = rules.program
+    asked = _asked_programs(state, own.inputs)
+    if not asked:
+        return store(name, own)
+    kept = {n: columns for n, columns in tables.items() if not any(n in program.stored for program in asked)}
+    return store(name, parse_program("\n".join([*(p.text for p in asked), text]), kept, type_of, denies=True))
+
+
+def _asked_programs(state: LakeState, names: Iterable[str]) -> list[Program]:
+    """The programs that define predicates among these names, and among what such programs read, unless a commit keeps them
+    up to date."""
+    found: dict[str, Program] = {}
+    waiting = list(names)
+    while waiting:
+        entry = state.entries[waiting.pop()]
+        if entry.kind == "view" and not moves_at_once(entry):
+            rules = load_view(entry.name, entry.definition).rules
+            if rules is not None and rules.name not in found:
+                found[rules.name] = rules.program
+                waiting += rules.program.inputs
+    return list(found.values())
+
+
+def ask(context: LakeContext, question: str, state: LakeState | None = None) -> DataFrame:
+    """The rows of a predicate that a question matches, computed from the tables for just that question, in the state of the
+    lake that is given, or now."""
+    state = state or context.log.state()
+    predicate, program = _asked_about(question, state)
     read = {n: current_source(context.log, n, state) for n in program.tables}
     size: Size = "large" if sum(s.after.rows for s in read.values()) > LARGE_CHANGE else "tiny"
     view = load_view(predicate, state.entries[predicate].definition)
@@ -154,6 +208,26 @@ def ask(context: LakeContext, question: str) -> DataFrame:
     queries = Queries(sessions, Relations(read, {}, Moments(now, now)), plan)
     frame = _answer(program, question, queries, view.schema).frame(context.spark.home)
     return frame.toDF(*(c.name for c in program.columns(predicate)))
+
+
+def tables_of_question(question: str, state: LakeState) -> list[str]:
+    """The tables and views that the rules of the asked predicate read."""
+    return list(_asked_about(question, state)[1].tables)
+
+
+def _asked_about(question: str, state: LakeState) -> tuple[str, Program]:
+    """The predicate that a question is about, and the program that defines it."""
+    predicate = question.split("(", 1)[0].strip()
+    entry = state.entries.get(predicate)
+    rules = load_view(predicate, entry.definition).rules if entry is not None and entry.kind == "view" else None
+    if rules is None:
+        raise NablaError(
+            "NABLA_RULES_UNKNOWN",
+            f"no rules define {predicate}",
+            place=question,
+            remedy=f"Ask about {', '.join(p for r in programs(state).values() for p in r.program.predicates)}.",
+        )
+    return predicate, rules.program
 
 
 def _answer(program: Program, question: str, queries: Queries, schema: StructType) -> ComputedRows:
@@ -169,8 +243,7 @@ def _answer(program: Program, question: str, queries: Queries, schema: StructTyp
 def recompute_recursive(
     context: LakeContext, workspace: Workspace, view: View, entry: Entry, state: LakeState
 ) -> DataFrame:
-    """A recursive view computed from scratch by Spark, from the versions that it reflects."""
-    assert view.rules is not None
+    """A recursive view, or the violations of a denial, computed from scratch by Spark, from the versions that it reflects."""
     sources = {n: make_source(context.log, n, state, v, v) for n, v in entry.facts["sources"].items()}
     now = context.now(view.settings)
     plan = Plan(view.name, "full", "verified", ())

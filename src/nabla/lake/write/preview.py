@@ -1,28 +1,21 @@
-"""Previews: the change that a transaction would make, and views as a refresh would leave them. Nothing is committed."""
+"""Previews: the change that a transaction would make. Nothing is committed."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
-
-from pyspark.sql import DataFrame
 
 from nabla._cached import cached_property
 from nabla.engine import types
-from nabla.engine.sources import user_frame
 from nabla.lake.constraints.violations import Violation
 from nabla.lake.context import LakeContext
-from nabla.lake.objects.graph import is_derived, upstream_units
+from nabla.lake.objects.graph import is_derived
 from nabla.lake.objects.sources import columns_of, make_source
-from nabla.lake.refresh.facts import PinnedVersions
 from nabla.lake.refresh.subscriptions import ViewChange
 from nabla.lake.write.commit import Commit
 from nabla.lake.write.transaction import Transaction
-from nabla.storage import locations
-from nabla.storage.catalog import Entry, LakeState, Part, Pending
-from nabla.storage.table import Snapshot
+from nabla.storage.catalog import Entry, LakeState
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,34 +62,3 @@ def _change(context: LakeContext, before: Entry, state: LakeState) -> ViewChange
     source = make_source(context.log, before.name, state, old, new)
     schema = types.rename(types.from_json(source.after.schema_json), columns_of(before))
     return ViewChange(before.name, old, new, schema, source.change_rows())
-
-
-def read_fresh(context: LakeContext, entry: Entry) -> DataFrame:
-    """A view as a refresh would leave it. The files of that version are kept for this reader alone."""
-    started = context.log.state()
-    versions = PinnedVersions(context.log, started)
-    with Commit(context, started) as commit:  # this commit is never published
-        for names in upstream_units([entry.name], started):
-            now = commit.state
-            commit.maintain(names, versions.sources(now.entries[names[0]], now), "auto")
-        snapshot = _keep(context, commit.state.entries[entry.name].parts["data"])
-        return user_frame(context.spark.home, snapshot, columns_of(entry))
-
-
-def _keep(context: LakeContext, part: Part) -> Snapshot:
-    """A version that is not committed, with its new files moved to where they live as long as the lake is open."""
-    snapshot = context.log.snapshot(part)
-    pending = part.pending or Pending()
-    new = {file.path for file in pending.adds} - {file.path for file in pending.removes}
-    home = context.spark.home.path()
-    locations.make_folder(home)
-    files = []
-    for file in snapshot.files:
-        if file.hidden is not None:
-            file.hidden.marked(snapshot.folder)  # read while its deletion vector is there
-        if file.path in new:
-            kept = os.path.join(home, file.path)
-            locations.move(snapshot.path(file), kept)
-            file = replace(file, path=kept)
-        files.append(file)
-    return replace(snapshot, files=tuple(files))

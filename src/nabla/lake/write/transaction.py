@@ -16,11 +16,13 @@ from nabla.errors import Conflict, NablaError
 from nabla.frontends.nested.equations import Sign
 from nabla.lake.constraints.quarantine import hold_back, quarantined_tables
 from nabla.lake.context import LakeContext
-from nabla.lake.objects.graph import is_derived
+from nabla.lake.objects.graph import is_derived, read_through
 from nabla.lake.objects.sources import count_keys
+from nabla.lake.refresh.rules import tables_of_question
 from nabla.lake.write import nested_tables as nests
 from nabla.lake.write.commit import Commit, retry
 from nabla.lake.write.conditions import Seen, entry_frame, named_in
+from nabla.lake.write.fresh import ask_fresh, read_fresh
 from nabla.lake.write.operations import (
     delete_rows,
     delete_where,
@@ -138,14 +140,24 @@ class Transaction:
             d = nests.read(rows, change.visible, change.name)
             self._do(table, lambda c: merge_rows(c, d, sign))
 
-    def read(self, name: str) -> DataFrame:
+    def read(self, name: str, fresh: bool = False) -> DataFrame:
         """A table as this transaction sees it, its own changes included, or a view; to use before the transaction ends.
 
-        A transaction that has read something is not repeated when that was changed in the meantime: it is refused.
+        With `fresh`, a view as it would be if the transaction were committed and the view refreshed. A transaction that has
+        read something is not repeated when that was changed in the meantime: it is refused.
         """
         entry = self._context.names(self.changes.state).entry(name)
+        if fresh and is_derived(entry):
+            self._reads |= read_through([entry.name], self._changes.state)
+            return read_fresh(self._context, entry, self._changes)
         self._reads.add(entry.name)
         return entry_frame(self._context, self._context.spark.home, self._changed_entry(entry))
+
+    def ask(self, question: str) -> DataFrame:
+        """Answer a question about a predicate of the rules, `path(1, X)`, in the state that this transaction would make."""
+        state = self.changes.state
+        self._reads |= read_through(tables_of_question(question, state), state)
+        return ask_fresh(self._context, question, self._changes)
 
     def commit(self) -> None:
         """Write the net change of every table and make it visible in one step."""
