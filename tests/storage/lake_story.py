@@ -33,10 +33,15 @@ def create(lake: LakeLog, name: str, schema: pa.Schema, content: pa.Table | None
     return Part(path, 0)
 
 
+def steps_done(lake: LakeLog) -> int:
+    """The commits of the story; those of vacuums do not belong to it, and neither does the first, which makes the lake."""
+    return sum(record.operation != "vacuum" for record in lake.history()) - 1
+
+
 def step(lake: LakeLog, number: int) -> None:
     """Step 0 makes a table, step 1 a view of it; step k puts row k into both and takes row k - 2 out."""
     state = lake.state()
-    assert state.version == number
+    assert steps_done(lake) == number
     if number == 0:
         part = create(lake, "orders", ROWS, rows(0, 1, 1))
         lake.commit({"orders": Entry("orders", "table", {"key": "id"}, {"data": part})}, state, "create table")
@@ -82,7 +87,7 @@ def _rewritten(lake: LakeLog, part: Part, delete: pa.Table, insert: pa.Table, sa
 def run(path: str | Path) -> None:
     """The whole story, from wherever an earlier teller was interrupted; it ends with a vacuum."""
     lake = LakeLog.open(path) if LakeLog.exists(path) else LakeLog.create(path)
-    for number in range(lake.state().version, STEPS):
+    for number in range(steps_done(lake), STEPS):
         step(lake, number)
     vacuum(lake, {}, grace=0)
 
@@ -92,9 +97,9 @@ def content(lake: LakeLog, part: Part) -> Counter[Any]:
 
 
 def check(lake: LakeLog) -> None:
-    """The lake is exactly as the steps up to its version leave it, and its tables have no version beyond that."""
+    """The lake is exactly as its steps leave it, and its tables have no version beyond that."""
     state = lake.state()
-    number = state.version
+    number = steps_done(lake)
     assert set(state.entries) == {"orders", "doubled"} - ({"doubled"} if number < 2 else set()) - (
         {"orders"} if number < 1 else set()
     )

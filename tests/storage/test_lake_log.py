@@ -334,11 +334,11 @@ def test_a_commit_that_comes_while_another_is_checked_is_a_conflict(
     change, state = add(lake, lake.state(), "a", 1), lake.state()
     check = LakeLog._check_parts
 
-    def late(self: LakeLog, changes: dict[str, Entry | None]) -> None:
+    def late(self: LakeLog, changes: dict[str, Entry | None], *rest: Any) -> None:
         if self is lake:
             monkeypatch.setattr(LakeLog, "_check_parts", check)
             other.commit(add(other, other.state(), "a", 2), other.state(), "insert")
-        check(self, changes)
+        check(self, changes, *rest)
 
     monkeypatch.setattr(LakeLog, "_check_parts", late)
     with pytest.raises(Conflict):

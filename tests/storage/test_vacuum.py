@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import lake_story
+import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 from lake_story import ROWS, create, rows
@@ -74,6 +76,7 @@ def test_only_the_current_version_is_kept_unless_asked(lake: LakeLog) -> None:
     assert done.bytes > 0
     assert readable(lake, data(lake)) == [3]
     lake_story.check(LakeLog.open(lake.path))
+    assert {os.path.dirname(path) for path in vacuum(lake, {}, grace=0).paths} == {"_nabla/log"}  # of the first vacuum
     assert vacuum(lake, {}, grace=0).paths == ()
 
 
@@ -165,7 +168,7 @@ def test_registered_tables_are_never_touched(lake: LakeLog, tmp_path: Path) -> N
 def test_the_log_keeps_its_history_but_not_its_old_catalogs(lake: LakeLog) -> None:
     vacuum(lake, {}, grace=0)
     fresh = LakeLog.open(lake.path)
-    assert len(list(fresh.history())) == 6
+    assert len(list(fresh.history())) == 7  # the vacuum is one, too
     with pytest.raises(NablaError, match="NABLA_VERSION_GONE"):
         fresh.state(2)
 
@@ -177,3 +180,17 @@ def test_asking_for_a_version_that_is_gone_keeps_what_is_left(lake: LakeLog) -> 
     vacuum(lake, {data(lake).path: 0}, grace=0)
     assert readable(lake, data(lake)) == [3, 4]
     assert reading.read(lake.table(data(lake)).snapshot()).num_rows == 3
+
+
+def test_a_writer_that_was_thought_dead_is_refused_before_its_files_are_deleted(lake: LakeLog) -> None:
+    """A vacuum has decided to delete its files, and has not begun. The writer wakes up and finds all of them."""
+    state = lake.state()
+    view = state.entries["doubled"]
+    said = pa.table({"id": [9], "_change_type": ["insert"], "_version": [9]}, schema=lake_story.FEED)
+    fed = files.write(lake.folder(view.parts["feed"]), said)
+    moved = replace(view, parts={**view.parts, "feed": view.parts["feed"].advanced(fed)})
+    LakeLog.open(lake.path).fence(state, time.time() + 1)
+    with pytest.raises(NablaError) as refused:
+        lake.commit({"doubled": moved}, state, "move")
+    assert refused.value.code == "NABLA_VACUUMED"
+    assert lake.state().entries["doubled"] == view

@@ -8,8 +8,10 @@ import os
 from nabla.errors import NablaError
 from nabla.storage import locations
 from nabla.storage.boundary import TABLES
-from nabla.storage.catalog import FORMAT
+from nabla.storage.catalog import FORMAT, Part, Pending
+from nabla.storage.changes import KEY
 from nabla.storage.deltalog import corrupt
+from nabla.storage.table import StoredTable
 
 _LOG = logging.getLogger("nabla")
 
@@ -55,6 +57,22 @@ def vacuumed_too_early(folder: str, path: str) -> NablaError:
         place=folder,
         remedy="Repeat the operation; give vacuum a grace period that is longer than any operation takes.",
     )
+
+
+def check_after_fence(table: StoredTable, part: Part, cutoff: float, *, is_new: bool) -> None:
+    """NABLA_VACUUMED where a commit after a fence names a file from before its cutoff that no commit had named: a vacuum may
+    be about to delete it."""
+    pending = part.pending or Pending()
+    known = {path for file in pending.removes for path in file.paths}
+    added = {path for file in (table.snapshot(part.version).files if is_new else pending.adds) for path in file.paths}
+    added |= {file["path"] for file in pending.metadata.get(KEY, ())}
+    for path in sorted(added - known):
+        try:
+            safe = locations.modified(os.path.join(table.folder, path)) >= cutoff
+        except FileNotFoundError:
+            safe = False
+        if not safe:
+            raise vacuumed_too_early(table.folder, path)
 
 
 def foreign_write(folder: str, version: int) -> NablaError:

@@ -14,7 +14,7 @@ import threading
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -28,6 +28,7 @@ from nabla.storage.boundary import LOG, STAGING, TABLES
 from nabla.storage.catalog import MARKS_ROWS, SCHEMA, Entry, LakeState, Part, Pending, format_of, from_table, to_table
 from nabla.storage.deltalog import corrupt, no_version
 from nabla.storage.lake_checks import (
+    check_after_fence,
     check_format,
     check_vacant,
     foreign_write,
@@ -37,6 +38,7 @@ from nabla.storage.lake_checks import (
     warn_unkept,
     warn_unsure,
 )
+from nabla.storage.lake_history import Record, records
 from nabla.storage.locations import Location
 from nabla.storage.machine import current, refuse_forked
 from nabla.storage.pending_table import PreparedTable
@@ -48,17 +50,6 @@ Reads = Callable[[LakeState], Collection[str]]
 
 _LARGE = 1 << 16
 """Bytes of a catalog above which the better compression is worth its time."""
-
-
-@dataclass(frozen=True)
-class Record:
-    """A commit of the lake: when (milliseconds since 1970), by what operation, and what it says of what it changed."""
-
-    version: int
-    timestamp: int
-    operation: str
-    transaction: str
-    objects: Mapping[str, Mapping[str, Any]]
 
 
 class LakeLog:
@@ -159,13 +150,14 @@ class LakeLog:
         info: Mapping[str, Mapping[str, Any]] | None = None,
         reads: Reads = lambda state: (),
         transaction: str = "",
+        cutoff: float | None = None,
     ) -> LakeState:
         """Put entries, or take (None) them away, in one step: the commit point of whatever the caller did before.
 
         `expected` is the state that the caller looked at. Where the lake has moved on, the commit is made on top of the
         new state if that has the same entries under all names in `changes` and those that `reads` finds there; else
         Conflict. `info` is kept for `history`, by object. `transaction` names the commit, for callers that want to find
-        out later whether it was made (see `has`).
+        out later whether it was made (see `has`). With a `cutoff`, it is a fence (see `fence`).
         """
         transaction = transaction or new_transaction()
         signed = {name: None if entry is None else entry.promised(transaction) for name, entry in changes.items()}
@@ -176,7 +168,7 @@ class LakeLog:
                 base = self.state()
                 base.check_unchanged(expected, {*changes, *reads(base)})
                 try:
-                    self._check_parts(signed)
+                    self._check_parts(signed, base, self._cutoff(expected.version, base.version))
                 except NablaError:
                     if self._log.latest() == base.version:
                         raise
@@ -185,24 +177,27 @@ class LakeLog:
                     try:
                         locations.sync(self._new_files(signed))
                     except FileNotFoundError:
-                        self._check_parts(signed)  # says which file a vacuum has taken
+                        self._check_parts(signed, base)  # says which file a vacuum has taken
                         raise
                     synced = True
                 try:
-                    return self._attempt(base, signed, _metadata(operation, transaction, said))
+                    return self._attempt(base, signed, _metadata(operation, transaction, said, cutoff))
                 except Conflict:
                     continue  # somebody else's commit came first: is it in the way?
 
+    def fence(self, expected: LakeState, cutoff: float) -> LakeState:
+        """Make a commit after which no file from before `cutoff` can be committed any more that was not until then. A process
+        that was thought dead may still be about to do so."""
+        return self.commit({}, expected, "vacuum", cutoff=cutoff)
+
+    def _cutoff(self, after: int, upto: int) -> float | None:
+        """The cutoff of the newest fence between two versions."""
+        found = (self._log.metadata(version).get("cutoff") for version in range(after + 1, upto + 1))
+        return max((cutoff for cutoff in found if cutoff is not None), default=None)
+
     def history(self, name: str | None = None, limit: int | None = None) -> Iterator[Record]:
         """The commits of the lake, or those that changed one object, newest first."""
-        found = 0
-        for version in range(self._log.latest(), -1, -1):
-            if limit is not None and found >= limit:
-                return
-            said = self._log.metadata(version)
-            if said and (name is None or name in said["objects"]):
-                found += 1
-                yield Record(version, said["timestamp"], said["operation"], said["transaction"], said["objects"])
+        return records(self._log, name, limit)
 
     def has(self, transaction: str, after: int) -> bool:
         """Whether a commit of this name was made after a version of the lake."""
@@ -349,20 +344,22 @@ class LakeLog:
             for part in entry.parts.values() if entry else ():
                 yield from (os.path.join(self.folder(part), path) for path in _named_files(part))
 
-    def _check_parts(self, changes: Mapping[str, Entry | None]) -> None:
+    def _check_parts(self, changes: Mapping[str, Entry | None], base: LakeState, cutoff: float | None = None) -> None:
         """Refuse promises that cannot be kept, because after the lake commit it would be too late."""
-        for entry in changes.values():
-            for part in entry.parts.values() if entry else ():
-                if part.pending is not None and part.path in self._unkept:
-                    raise self._unkept[part.path]
-                folder, latest = self.folder(part), self.table(part.path).latest()
-                if part.pending is None and latest < part.version:
-                    raise corrupt(folder, f"version {part.version} does not exist")
-                if part.pending is not None and latest != part.version - 1:
-                    raise foreign_write(folder, latest)
-                for path in _named_files(part):
-                    if not locations.exists(os.path.join(folder, path)):
-                        raise vacuumed_too_early(folder, path)
+        for part in (part for entry in changes.values() if entry for part in entry.parts.values()):
+            if part.pending is not None and part.path in self._unkept:
+                raise self._unkept[part.path]
+            folder, latest = self.folder(part), self.table(part.path).latest()
+            if part.pending is None and latest < part.version:
+                raise corrupt(folder, f"version {part.version} does not exist")
+            if part.pending is not None and latest != part.version - 1:
+                raise foreign_write(folder, latest)
+            for path in _named_files(part):
+                if not locations.exists(os.path.join(folder, path)):
+                    raise vacuumed_too_early(folder, path)
+            if cutoff is not None:
+                known = {known.path for entry in base.entries.values() for known in entry.parts.values()}
+                check_after_fence(self.table(part), part, cutoff, is_new=part.path not in known)
 
 
 def _named_files(part: Part) -> list[str]:
@@ -384,13 +381,16 @@ def _write_catalog(folder: str, entries: Mapping[str, Entry]) -> files.DataFile:
     return files.DataFile(path, table.num_rows, locations.size(whole))
 
 
-def _metadata(operation: str, transaction: str, objects: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def _metadata(
+    operation: str, transaction: str, objects: Mapping[str, Mapping[str, Any]], cutoff: float | None = None
+) -> dict[str, Any]:
     return {
         "format": format_of({}),
         "operation": operation,
         "transaction": transaction,
         "timestamp": int(current().now() * 1000),
         "objects": dict(objects),
+        **({} if cutoff is None else {"cutoff": cutoff}),
     }
 
 

@@ -240,6 +240,10 @@ def put_text(place: Location, text: str, *, overwrite: bool = False) -> None:
                 machine.move(scratch, target)
             else:
                 machine.link(scratch, target)
+        except FileNotFoundError as error:
+            if is_folder(folder):  # else the caller knows what to do
+                raise OSError(errno.EIO, "it was deleted before it got its name") from error
+            raise
         finally:
             with contextlib.suppress(OSError):
                 machine.remove(scratch)

@@ -40,13 +40,29 @@ def vacuum(lake: LakeLog, keep: Mapping[str, int], *, grace: float, dry_run: boo
 
     `keep` gives, by the path of a part, the oldest version that somebody still needs; a part that is not named needs
     its current one only. `grace` must be longer than any transaction or read takes: it protects files that are written
-    but not yet committed by processes whose leases have run out, and versions that a reader has just opened. NABLA_GRACE for
-    a negative one.
+    but not yet committed by processes whose leases have run out, and versions that a reader has just opened. A process that
+    wakes up too late is refused: a fence in the lake's log comes before the first deletion. NABLA_GRACE for a negative one.
     """
     if grace < 0:
         raise NablaError("NABLA_GRACE", f"a vacuum cannot keep files for {grace:g} seconds", remedy="Use zero or more.")
     state = lake.state()
     cutoff = min(current().now() - grace, uncommitted.oldest_living(lake.path) or math.inf)
+    doomed = _doomed(lake, state, keep, cutoff)
+    tables = tuple(os.path.join(lake.path, home, "") for home in (TABLES, STAGING))
+    if not dry_run and any(path.startswith(tables) for path in doomed):
+        fenced = lake.fence(state, cutoff)
+        if fenced.version > state.version + 1:  # others have committed since, and may need what nobody did
+            doomed = _doomed(lake, fenced, keep, cutoff)
+    size = sum(map(_size, doomed))
+    if not dry_run:
+        for path in doomed:
+            machine.point("vacuum.delete")
+            _delete(path)
+    return Vacuumed(tuple(os.path.relpath(path, lake.path) for path in doomed), size)
+
+
+def _doomed(lake: LakeLog, state: LakeState, keep: Mapping[str, int], cutoff: float) -> list[str]:
+    """The files and folders that nobody needs in a state of the lake, all of them older than the cutoff."""
     doomed: list[str] = []
     boundary.check_lake(lake.path)
     for path, version in _owned(lake, state).items():
@@ -57,13 +73,7 @@ def vacuum(lake: LakeLog, keep: Mapping[str, int], *, grace: float, dry_run: boo
     used = _references(lake, state) | _references(lake, _state_at(lake, log, cutoff))
     doomed += _unused_folders(lake, used, cutoff)
     doomed += _unneeded_files(log, log.latest(), cutoff)
-    doomed += uncommitted.expired(lake.path)
-    size = sum(map(_size, doomed))
-    if not dry_run:
-        for path in doomed:
-            machine.point("vacuum.delete")
-            _delete(path)
-    return Vacuumed(tuple(os.path.relpath(path, lake.path) for path in doomed), size)
+    return [*doomed, *uncommitted.expired(lake.path)]
 
 
 def _owned(lake: LakeLog, state: LakeState) -> dict[str, int]:

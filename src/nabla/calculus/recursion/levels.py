@@ -149,7 +149,8 @@ def _limit_error(what: str, code: str, setting: str) -> NablaError:
         code,
         f"the recursion has {what}, which Spark refuses",
         place="WITH RECURSIVE",
-        remedy=f"If it ends at all, raise {setting} and create the view again.",
+        remedy=f"If it ends at all, raise {setting} and create the view again. Rules, and constraints with rules=, end on any "
+        "finite graph.",
     )
 
 
