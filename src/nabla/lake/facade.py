@@ -165,15 +165,16 @@ class Lake:
         name: str,
         query: str | DataFrame | Nested,
         rebuild: bool = False,
-        maintain: str = "deferred",
+        maintain: str | Mapping[str, str] = "deferred",
         detached: bool = False,
     ) -> ViewReport:
         """Create a view from Spark SQL, a DataFrame or a nested expression over the lake's tables and views, and build it.
 
         A view of that name is an error unless `rebuild` is set: then it is replaced, whatever its definition was.
         `maintain` says when it follows its sources: in the same commit ("immediate"), at the next refresh ("deferred"),
-        only when a refresh names it ("manual"), or within a time that `nabla watch` keeps to ("5 minutes"). With `detached`,
-        auxiliary views keep the parts of its sources that it reads, so that it can be refreshed without them.
+        only when a refresh names it ("manual"), within a time that `nabla watch` keeps to ("5 minutes"), or once so many of
+        their rows have changed ("1000 rows"); or each source has its own, as {"orders": "immediate", "rates": "1 hour"}.
+        With `detached`, auxiliary views keep the parts of its sources that it reads, so that it can be refreshed without them.
         """
         return views.create_view(self._context, name, query, rebuild, maintain, detached)
 
@@ -191,7 +192,7 @@ class Lake:
         function: Callable[[], DataFrame] | None = None,
         *,
         rebuild: bool = False,
-        maintain: str = "deferred",
+        maintain: str | Mapping[str, str] = "deferred",
     ) -> Any:
         """Decorator: a function that returns a DataFrame becomes a view named after it."""
 
@@ -244,10 +245,10 @@ class Lake:
         return refresh_views(self._context, names, mode, progress)
 
     def on_change(self, view: str, callback: Callback, since: int | None = None) -> Subscription:
-        """Call `callback` with the minimal change of a view (a `ViewChange`) after every refresh that changed it.
+        """Call `callback` with the minimal change of a view or table (a `ViewChange`) after every commit that changed it.
 
-        It hears of all changes after version `since` of the view, or from now on, whoever refreshed it. A callback that
-        fails harms no refresh, and is given the same changes again after the next one. `cancel` the result to end it.
+        It hears of all changes after version `since` of the table or view, or from now on, whoever made them. A callback
+        that fails harms no commit, and is given the same changes again after the next one. `cancel` the result to end it.
         """
         return self._context.subscriptions.add(view, callback, since)
 
@@ -261,9 +262,13 @@ class Lake:
         """
         return read.read(self._context, name, version, fresh)
 
-    def changes(self, name: str, since: int = 0) -> DataFrame:
-        """The changes after version `since`, a row a copy: the columns, _change_type, _version and _timestamp."""
-        return read.read_changes(self._context, name, since)
+    def changes(self, name: str, since: int = 0, pairs: bool = False) -> DataFrame:
+        """The changes after version `since`, a row a copy: the columns, _change_type, _version and _timestamp.
+
+        With `pairs`, a row that a commit replaced by another one with the same key is not "delete" and "insert" but
+        "update_before" and "update_after". The key is that of a table, or the columns that identify the rows of a view.
+        """
+        return read.read_changes(self._context, name, since, pairs)
 
     def sql(self, text: str) -> DataFrame:
         """Run Spark SQL over the lake's tables and views."""

@@ -16,8 +16,11 @@ from nabla.storage import boundary
 from nabla.storage.deltalog import corrupt
 from nabla.storage.files import DataFile
 
-FORMAT = 2
+FORMAT = 3
 """The newest format that this module writes. A lake with a higher one was made by a newer Nabla."""
+AHEAD = "ahead"
+"""The key of a definition under which a view says that its change may be computed before it is refreshed. Its facts have
+the change under the same key, and its parts the tables of it under names that begin with it."""
 MARKS_ROWS = "deletion_vectors"
 """The key of a definition under which a table or view says that its deleted rows are marked by deletion vectors."""
 
@@ -150,8 +153,15 @@ class LakeState:
 
 
 def format_of(entries: Mapping[str, Entry]) -> int:
-    """The oldest format that has all of a catalog. A Nabla that knows no deletion vectors would break tables that have some."""
-    return FORMAT if any(entry.definition.get(MARKS_ROWS) for entry in entries.values()) else 1
+    """The oldest format that has all of a catalog. A Nabla that knows no deletion vectors would break tables that have some,
+    and one that knows no schedules of single sources would not let a view follow them."""
+    return max((_format_of(entry.definition) for entry in entries.values()), default=1)
+
+
+def _format_of(definition: Mapping[str, Any]) -> int:
+    if definition.get(AHEAD) or not isinstance(definition.get("maintain", ""), str):
+        return 3
+    return 2 if definition.get(MARKS_ROWS) else 1
 
 
 def to_table(entries: Mapping[str, Entry]) -> pa.Table:

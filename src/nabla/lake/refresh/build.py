@@ -17,9 +17,10 @@ from nabla.engine.relations import ComputedRows, Relations
 from nabla.engine.spark.frames import Workspaces
 from nabla.engine.spark.meaning import meaning
 from nabla.lake.context import LakeContext
+from nabla.lake.objects.graph import LOST
 from nabla.lake.objects.sources import current_source
 from nabla.lake.objects.view import View, task_of
-from nabla.lake.refresh.facts import LOST, clock_record, view_record
+from nabla.lake.refresh.facts import clock_record, view_record
 from nabla.lake.reports import ViewReport
 from nabla.planner.choose import TINY_TABLES, choose
 from nabla.planner.estimates import SourceFacts, ViewFacts

@@ -16,7 +16,6 @@ from nabla.errors import Conflict, NablaError
 from nabla.frontends.nested.equations import Sign
 from nabla.lake.constraints.quarantine import hold_back, quarantined_tables
 from nabla.lake.context import LakeContext
-from nabla.lake.objects.graph import is_derived
 from nabla.lake.objects.sources import count_keys
 from nabla.lake.write import nested_tables as nests
 from nabla.lake.write.commit import Commit, retry
@@ -157,8 +156,7 @@ class Transaction:
         for name in done.moved & self._changes.tables:
             with suppress(NablaError, OSError):  # the transaction is committed, and counts only help
                 count_keys(self._context.log, name, done.info[name]["inserted"] + done.info[name]["deleted"])
-        if any(is_derived(self._changes.state.entries[name]) for name in done.moved):
-            self._context.subscriptions.deliver()
+        self._context.subscriptions.deliver(done.moved)
 
     @property
     def changes(self) -> TableChanges:
