@@ -6,7 +6,7 @@ import datetime
 import os
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
-from typing import Any
+from typing import Any, Literal
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -22,6 +22,7 @@ from nabla.lake.constraints import constraints
 from nabla.lake.context import LakeContext
 from nabla.lake.explain import explain_view
 from nabla.lake.refresh import rules, views
+from nabla.lake.refresh.propagate import check_propagate, propagate_views
 from nabla.lake.refresh.refresh import refresh_views
 from nabla.lake.refresh.subscriptions import Callback, Subscription
 from nabla.lake.refresh.verify import verify_views
@@ -167,6 +168,7 @@ class Lake:
         rebuild: bool = False,
         maintain: str | Mapping[str, str] = "deferred",
         detached: bool = False,
+        propagate: Literal["ahead"] | None = None,
     ) -> ViewReport:
         """Create a view from Spark SQL, a DataFrame or a nested expression over the lake's tables and views, and build it.
 
@@ -175,8 +177,10 @@ class Lake:
         only when a refresh names it ("manual"), within a time that `nabla watch` keeps to ("5 minutes"), or once so many of
         their rows have changed ("1000 rows"); or each source has its own, as {"orders": "immediate", "rates": "1 hour"}.
         With `detached`, auxiliary views keep the parts of its sources that it reads, so that it can be refreshed without them.
+        With `propagate="ahead"`, `nabla watch` or `lake.propagate()` computes its change before it is refreshed.
         """
-        return views.create_view(self._context, name, query, rebuild, maintain, detached)
+        ahead = check_propagate(propagate)
+        return views.create_view(self._context, name, query, rebuild, maintain, detached, ahead)
 
     def create_views(
         self, queries: Mapping[str, str | DataFrame | Nested], maintain: str = "deferred"
@@ -243,6 +247,11 @@ class Lake:
         the same and raises, before anything is written, where there is none; "full" recomputes.
         """
         return refresh_views(self._context, names, mode, progress)
+
+    def propagate(self, *names: str) -> RefreshReport:
+        """Compute the changes of all views that were made with `propagate="ahead"`, or of the given ones, and store them beside
+        the views. They are applied by the next refresh, which computes only what has changed since."""
+        return propagate_views(self._context, names)
 
     def on_change(self, view: str, callback: Callback, since: int | None = None) -> Subscription:
         """Call `callback` with the minimal change of a view or table (a `ViewChange`) after every commit that changed it.

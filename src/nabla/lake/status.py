@@ -39,7 +39,7 @@ def _status(context: LakeContext, entry: Entry, stale: bool) -> Status:
     if is_derived(entry):
         view = load_view(entry.name, entry.definition)
         obstacles = tuple(str(o) for o in view.obstacles)
-        when = view.on_violation or in_words(view.maintain)
+        when = view.on_violation or in_words(view.maintain) + ", computed ahead" * view.ahead
     updated = datetime.datetime.fromtimestamp(context.log.table(part).timestamp(part.version) / 1000, datetime.UTC)
     sources = dict(entry.facts.get("sources", {}))
     last = problem or last_refresh(entry)

@@ -118,6 +118,14 @@ class Entry:
         """This entry once all promises have been kept."""
         return replace(self, parts={name: part.settled for name, part in self.parts.items()})
 
+    @property
+    def without_ahead(self) -> Entry:
+        """This entry without a change that was computed ahead."""
+        if AHEAD not in self.facts and AHEAD not in self.parts:
+            return self
+        parts = {name: part for name, part in self.parts.items() if name.split(".")[0] != AHEAD}
+        return replace(self, parts=parts, facts={fact: value for fact, value in self.facts.items() if fact != AHEAD})
+
     def promised(self, transaction: str) -> Entry:
         """This entry with its promises made in the name of a transaction."""
         return replace(self, parts={name: _signed(part, transaction) for name, part in self.parts.items()})

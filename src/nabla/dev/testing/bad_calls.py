@@ -133,6 +133,7 @@ def _views(lake: Lake) -> list[Call]:
         "rebuild": bad.NO_TRUTH,
         "maintain": (*bad.NO_SCHEDULE, {"nowhere": "immediate"}, {"t": "manual"}, {"t": 5}, {5: "immediate"}),
         "detached": bad.NO_TRUTH,
+        "propagate": (5, True, "", "behind", "AHEAD", [], {}, Thing(), b"ahead"),
     }
     wrong_views = {
         "queries": (
@@ -151,6 +152,7 @@ def _views(lake: Lake) -> list[Call]:
         Call("view", lake.view, {}, decorated),
         Call("drop_view", lake.drop_view, {}, {"name": (*missing, "named", "c")}),
         Call("refresh", lake.refresh, {}, {"*name": missing, "mode": bad.NO_MODE, "progress": bad.NO_FUNCTION}),
+        Call("propagate", lake.propagate, {}, {"*name": (*missing, "v")}),
         Call("on_change", lake.on_change, {"view": "v", "callback": print}, listening),
         Call("verify", lake.verify, {}, {"*name": missing}),
         Call("self_maintenance", lake.self_maintenance, {}, {"*name": missing}),

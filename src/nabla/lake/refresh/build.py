@@ -79,11 +79,12 @@ def _new_parts(context: LakeContext, view: View, whole: Whole) -> dict[str, Part
     wanted = {"data": (view.name, whole.rows), "feed": (f"{view.name}_feed", feed)}
     wanted |= {s.table: (f"{view.name}_state", whole.states[s.table]) for s in view.staged.stages}
     with ThreadPoolExecutor(len(wanted)) as pool:
-        made = {part: pool.submit(in_thread(_new_part), context, name, rows) for part, (name, rows) in wanted.items()}
+        made = {part: pool.submit(in_thread(new_part), context, name, rows) for part, (name, rows) in wanted.items()}
     return {part: running.result() for part, running in made.items()}
 
 
-def _new_part(context: LakeContext, name: str, rows: ComputedRows) -> Part:
+def new_part(context: LakeContext, name: str, rows: ComputedRows) -> Part:
+    """A new table of a view, with these rows."""
     path = context.log.new_path(name)
     folder = context.log.folder(path)
     StoredTable.create(folder, rows.schema.json(), write_files(folder, rows))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nabla._arguments import accepts
@@ -12,10 +12,12 @@ from nabla.lake.constraints.violations import Violated
 from nabla.lake.context import HasContext
 from nabla.lake.objects.graph import with_upstream
 from nabla.lake.refresh.facts import PinnedVersions, StaleViews
+from nabla.lake.refresh.propagate import propagate_views, propagating_views
 from nabla.lake.refresh.refresh import refresh_views, views_to_refresh
 from nabla.lake.refresh.waits import Waits
 from nabla.lake.reports import ViewReport
 from nabla.planner.steps import Mode, check_mode
+from nabla.storage.catalog import LakeState
 
 PATIENCE = 60.0
 """A refresh that fails is tried again after a while that doubles up to so many seconds."""
@@ -68,6 +70,7 @@ class Watch:
         try:
             due = self._due()
             worked = not due or self._refresh(tuple(due), due)
+            worked = self._propagate(due) and worked
             self.lake.context.subscriptions.deliver()  # somebody else may have refreshed
         except NablaError as error:
             self.failed(error)
@@ -80,9 +83,7 @@ class Watch:
         context = self.lake.context
         state = context.log.state()
         waits = Waits(context.log, state, StaleViews(PinnedVersions(context.log, state)))
-        named = [context.names(state).entry(n, "view").name for n in self.views]
-        watched = with_upstream(named, state) if named else views_to_refresh(state)
-        found = {name: waits.waiting_sources(state.entries[name]) for name in watched}
+        found = {name: waits.waiting_sources(state.entries[name]) for name in self._watched(state)}
         return {name: waiting for name, waiting in found.items() if waiting is not None}
 
     def _refresh(self, names: tuple[str, ...], waiting: Mapping[str, frozenset[str]]) -> bool:
@@ -98,6 +99,27 @@ class Watch:
             self.failed(error)
             return False
         return not reports.held
+
+    def _propagate(self, due: Collection[str]) -> bool:
+        """Compute ahead the changes of views that may still wait; true if all of that worked."""
+        context, worked = self.lake.context, True
+        state = context.log.state()
+        stale = StaleViews(PinnedVersions(context.log, state))
+        for name in propagating_views(state):
+            if name in due or name not in stale or (self.views and name not in self._watched(state)):
+                continue
+            try:
+                for report in propagate_views(context, (name,)).values():
+                    self._progress(report)
+            except NablaError as error:
+                self.failed(error)
+                worked = False
+        return worked
+
+    def _watched(self, state: LakeState) -> list[str]:
+        """The views that were named with all that they read, or all that a refresh would bring up to date."""
+        named = [self.lake.context.names(state).entry(n, "view").name for n in self.views]
+        return with_upstream(named, state) if named else views_to_refresh(state)
 
     def _progress(self, report: ViewReport) -> None:
         if report.mode not in ("skip", "held"):
