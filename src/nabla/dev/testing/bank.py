@@ -129,7 +129,7 @@ def _rich(balances: Bag) -> Bag:
 
 def _views(balances: Bag, of_rich: Bag, of_totals: Bag, postings: Bag, accounts: Bag) -> dict[str, Bag]:
     """The content of every view, from the rows that it reflects."""
-    owner = dict(accounts.keys())
+    owner: dict[int, str] = dict(accounts.keys())
     sums: Counter[str] = Counter()
     for (_, account, amount), n in postings.items():
         sums[owner[account]] += amount * n
