@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from nabla._arguments import check_arguments
 from nabla.algebra.expressions import quote
 
@@ -26,9 +28,23 @@ def foreign_key(table: str, column: str, target: str) -> str:
 
 @check_arguments
 def same_size(one: str, other: str) -> str:
-    """Two tables or views have as many rows. Only the sizes of the changes are looked at: |ΔS| − |∇S| = |ΔT| − |∇T|."""
+    """Two tables, views or queries have as many rows. Only the sizes of their changes count: |ΔS| − |∇S| = |ΔT| − |∇T|."""
+    first, second = _label(one, "the first query"), _label(other, "the second query")
     return (
-        f"SELECT a.n AS {quote(f'rows of {one}')}, b.n AS {quote(f'rows of {other}')} "
-        f"FROM (SELECT COUNT(*) AS n FROM {quote(one)}) a CROSS JOIN (SELECT COUNT(*) AS n FROM {quote(other)}) b "
+        f"SELECT a.n AS {quote(f'rows of {first}')}, b.n AS {quote(f'rows of {second}')} "
+        f"FROM (SELECT COUNT(*) AS n FROM {_relation(one)}) a CROSS JOIN (SELECT COUNT(*) AS n FROM {_relation(other)}) b "
         "WHERE a.n <> b.n"
     )
+
+
+def _is_name(text: str) -> bool:
+    """Whether a text names a table or view: names of a lake are identifiers, and no query is one."""
+    return re.fullmatch(r"\w+", text) is not None
+
+
+def _label(text: str, query: str) -> str:
+    return text if _is_name(text) else query
+
+
+def _relation(text: str) -> str:
+    return quote(text) if _is_name(text) else f"({text})"

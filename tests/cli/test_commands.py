@@ -60,6 +60,8 @@ def test_a_new_project_runs_and_is_then_maintained(shop: Path) -> None:
     assert report["revenue"]["mode"] == "incremental"
     assert report["revenue"]["inserted"] == report["revenue"]["deleted"] > 0
 
+    paired = {row["_change_type"] for row in ok("changes", "revenue", "--pairs")}
+    assert paired >= {"update_before", "update_after"}
     kinds = {row["_change_type"] for row in ok("changes", "revenue")}
     assert kinds == {"insert", "delete"}
     assert ok("verify") == {"verified": ["big_orders", "revenue", "strong_regions"], "not_comparable": {}}

@@ -152,6 +152,18 @@ def test_views_that_a_constraint_relates_are_published_together_or_not_at_all(sh
     assert bag(shop.read("small")) == {(1,): 1, (2,): 1}
 
 
+def test_two_queries_have_as_many_rows(shop: Lake) -> None:
+    large = "SELECT * FROM lines WHERE amount >= 8"
+    shop.create_constraint("as_many", same_size("SELECT DISTINCT order_id FROM lines WHERE amount < 8", large))
+    with shop.transaction() as tx:
+        tx.insert("lines", [(1, 2), (1, 3), (2, 30)])
+    with pytest.raises(Violated) as caught, shop.transaction() as tx:
+        tx.insert("lines", [(1, 2), (2, 99)])
+    (violation,) = caught.value.violations
+    assert violation.listed == [(2, 3)]
+    shop.create_constraint("one_table", same_size(large, "orders"))
+
+
 def test_quarantine_takes_the_violating_rows_and_commits_the_rest(shop: Lake, spark: SparkSession) -> None:
     shop.create_constraint("no_orphans", ORPHANS, on_violation="quarantine")
     with shop.transaction() as tx:

@@ -6,7 +6,9 @@ import datetime
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 
 import nabla
@@ -137,9 +139,33 @@ def test_a_view_that_is_built_again_starts_anew(shop: Lake) -> None:
     assert heard.rows[1:] == [([("n", 9)], [("n", 5)])]
 
 
-def test_only_views_have_changes_to_wait_for(shop: Lake) -> None:
-    with pytest.raises(NablaError, match="orders"):
-        shop.on_change("orders", print)
+def test_a_callback_hears_the_minimal_change_of_a_table(shop: Lake, spark: SparkSession) -> None:
+    heard = Heard()
+    shop.on_change("Orders", heard)
+    _insert(shop, (3, "n", 1), (3, "n", 1))
+    with shop.transaction() as tx:
+        tx.update("orders", set={"amount": "6"}, where="id = 1")
+        tx.insert("orders", [(4, "s", 1)])
+        tx.delete("orders", where="id = 4")
+    assert heard.rows == [([(3, "n", 1), (3, "n", 1)], []), ([(1, "n", 6)], [(1, "n", 5)])]
+    assert heard[1].view == "orders"
+    _insert(nabla.open(Path(shop.path), spark=spark), (5, "x", 1))
+    assert len(heard) == 2
+    shop.refresh()  # commits of other processes are told with the next one of this process
+    assert heard.rows[2:] == [([(5, "x", 1)], [])]
+    with pytest.raises(NablaError, match="nowhere"):
+        shop.on_change("nowhere", print)
+
+
+def test_a_callback_hears_what_others_write_to_a_registered_table(lake: Lake, tmp_path: Path) -> None:
+    path = str(tmp_path / "elsewhere")
+    write_deltalake(path, pa.table({"id": [1]}))
+    lake.register("others", path)
+    heard = Heard()
+    lake.on_change("others", heard)
+    write_deltalake(path, pa.table({"id": [2, 3]}), mode="append")
+    Watch(lake).turn()
+    assert heard.rows == [([(2,), (3,)], [])]
 
 
 def test_rows_are_those_that_spark_collects(lake: Lake) -> None:

@@ -9,8 +9,9 @@ import pytest
 from test_dependencies import state, view
 
 from nabla.algebra.clock import EPOCH, Instant, Moments
+from nabla.lake.objects.graph import LOST
 from nabla.lake.objects.view import load_view
-from nabla.lake.refresh.facts import LOST, PinnedVersions, StaleViews, has_moved
+from nabla.lake.refresh.facts import PinnedVersions, StaleViews, has_moved
 from nabla.storage.catalog import Entry, LakeState
 from nabla.storage.lakelog import LakeLog
 

@@ -320,6 +320,26 @@ def constraints(
 
 @app.command()
 @reporting
+def deferral(
+    orders: Annotated[int, typer.Option(min=1000, help="Rows of the table that changes.")] = 500_000,
+    transactions: Annotated[int, typer.Option(min=1, help="Transactions before each refresh.")] = 10,
+    rows: Annotated[int, typer.Option(min=5, help="New rows of a transaction; a fifth as many go.")] = 1_000,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds, each with a refresh; medians are shown.")] = 5,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """The same transactions with a view that is immediate, deferred, or computed ahead: who waits, and for how long?"""
+    from nabla.dev.bench.deferral import Load, compare, section
+
+    with _scratch() as folder:
+        found = compare(Load(orders, transactions, rows, rounds), folder, _say)
+    out().print(section(found).text(), markup=False, highlight=False)
+    if as_json:
+        print(json.dumps([outcome.to_json() for outcome in found]))  # noqa: T201
+
+
+@app.command()
+@reporting
 def rules(
     edges: Annotated[int, typer.Option(min=1, help="Edges of the graph.")] = 100_000,
     nodes: Annotated[int, typer.Option(min=2, help="Nodes that they are drawn between.")] = 105_000,

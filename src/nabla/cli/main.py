@@ -209,16 +209,19 @@ def explain(
 @app.command()
 @reporting
 def changes(
-    name: Annotated[str, typer.Argument(help="The view.")],
-    since: Annotated[int, typer.Option("--since", min=0, help="Only changes after this version of the view.")] = 0,
+    name: Annotated[str, typer.Argument(help="The table or view.")],
+    since: Annotated[int, typer.Option("--since", min=0, help="Only changes after this version of it.")] = 0,
+    pairs: Annotated[
+        bool, typer.Option("--pairs", help="Show updated rows as update_before and update_after, paired by key.")
+    ] = False,
     limit: LimitOption = 50,
     lake: LakeOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Show a view's change feed: every row inserted or deleted, with the version that did it."""
+    """Show the change feed of a table or view: every row inserted or deleted, with the version that did it."""
     with working("Reading the feed", as_json):
-        rows = locate(lake).open().changes(name, since=since)
+        rows = locate(lake).open().changes(name, since=since, pairs=pairs)
     _print_rows(rows, limit, as_json)
 
 

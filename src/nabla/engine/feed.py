@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from nabla.algebra.expressions import quote
@@ -46,6 +47,19 @@ def feed_frame(signed: DataFrame, names: Sequence[str], version: int, now: datet
     kind = f"CASE WHEN {N} > 0 THEN 'insert' ELSE 'delete' END AS {FEED_KIND}"
     stamp = f"timestamp_micros({round(now.timestamp() * 1_000_000)}) AS {FEED_TIME}"
     return repeat(signed, *map(quote, names), kind, f"CAST({version} AS BIGINT) AS {FEED_VERSION}", stamp)
+
+
+def pair_updates(feed: DataFrame, key: Sequence[str]) -> DataFrame:
+    """A feed in which the two rows of an update are "update_before" and "update_after": the only row that a commit deleted
+    with a key, and the only one that it inserted with that key. A declared key may not hold; its other rows stay as they
+    are. Maps cannot be compared, so that rows with one in their key stay as they are, too."""
+    if any("map<" in feed.schema[name].dataType.simpleString() for name in key):
+        return feed
+    alike = Window.partitionBy(FEED_VERSION, *(F.col(quote(name)) for name in key))
+    deleted, inserted = (F.sum(F.when(F.col(FEED_KIND) == kind, 1).otherwise(0)) for kind in ("delete", "insert"))
+    updated = (deleted.over(alike) == 1) & (inserted.over(alike) == 1)
+    renamed = F.when(F.col(FEED_KIND) == "delete", "update_before").otherwise("update_after")
+    return feed.withColumn(FEED_KIND, F.when(updated, renamed).otherwise(F.col(FEED_KIND)))
 
 
 def signed_rows(feed: pa.Table, names: Sequence[str], after: int, upto: int) -> pa.Table:

@@ -21,6 +21,7 @@ from nabla.explain.formulas import Formulas, stage_name
 from nabla.explain.notes import Form, NodeNote, ReadNote, StageNote, StepNote, Stored
 from nabla.explain.operators import node_notes, stages_by_node
 from nabla.explain.sql import sql_text
+from nabla.papers.costs import Costs, cost_functions
 from nabla.papers.forms import FormName, PaperForm, derive_form
 from nabla.papers.pair_notation import pairs_algebra, pairs_sql
 from nabla.planner.delta_steps import maintenance_steps
@@ -52,8 +53,9 @@ class Subject:
 @dataclass(frozen=True)
 class Explanation:
     """The explanation of a view. `steps` are those of the next refresh; `maintenance` has the steps of an incremental refresh
-    after a change of every relation in `may_change`, even if the next refresh is another one. `form` is the derivation of one
-    of the papers, if one was asked for: then it is what is printed."""
+    after a change of every relation in `may_change`, even if the next refresh is another one. `estimates` are the planner's,
+    `paper_costs` those of the thesis. `form` is the derivation of one of the papers, if one was asked for: then it is what is
+    printed."""
 
     view: str
     version: int
@@ -71,6 +73,7 @@ class Explanation:
     mode: str
     reason: str
     estimates: dict[str, Estimate]
+    paper_costs: Costs | None
     steps: tuple[StepNote, ...]
     maintenance: tuple[StepNote, ...]
     may_change: tuple[str, ...]
@@ -86,6 +89,7 @@ class Explanation:
         plain["stages"] = [{k: v for k, v in vars(s).items() if k != "stored"} for s in self.stages]
         plain["state"] = [s.state_dict() for s in self.stages]
         plain["reads"] = [r.to_dict() for r in self.reads]
+        plain["paper_costs"] = dict(vars(self.paper_costs)) if self.paper_costs is not None else None
         plain["estimates"] = {mode: dict(vars(estimate)) for mode, estimate in self.estimates.items()}
         return plain
 
@@ -136,6 +140,7 @@ def explain(subject: Subject) -> Explanation:
         mode=plan.mode,
         reason=plan.reason,
         estimates=dict(subject.costs),
+        paper_costs=_paper_costs(subject),
         steps=steps,
         maintenance=kept,
         may_change=(*subject.sources, *["the clock"] * _reads_clock(subject)),
@@ -147,6 +152,14 @@ def explain(subject: Subject) -> Explanation:
 
 def _paper_form(subject: Subject, name: FormName) -> PaperForm:
     return derive_form(name, subject.view, frozenset(subject.sources), subject.tables)
+
+
+def _paper_costs(subject: Subject) -> Costs | None:
+    """The cost functions of the thesis; a view without rules has no incremental expressions."""
+    if subject.obstacles:
+        return None
+    sources = [subject.stored[name] for name in subject.sources]
+    return cost_functions(subject.view, {s.name: s.rows for s in sources}, {s.name: s.changed_rows for s in sources})
 
 
 def _maintenance(subject: Subject) -> tuple[StepNote, ...]:

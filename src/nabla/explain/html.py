@@ -97,6 +97,8 @@ def _steps(e: Explanation) -> str:
 
 def _costs(e: Explanation) -> str:
     rows = [(mode, f"{cost.seconds:.2f}", cost.because) for mode, cost in e.estimates.items()]
+    if e.paper_costs is not None:
+        rows.append(("thesis, section 4.3.2", "", str(e.paper_costs)))
     return _section("Costs", _table(("way", "seconds", "made of"), rows, ("seconds",)))
 
 

@@ -69,7 +69,10 @@ def _reads(e: Explanation) -> list[Sequence[str]]:
 
 
 def _costs(e: Explanation) -> list[Sequence[str]]:
-    return [(mode, f"{cost.seconds:.2f} s", cost.because) for mode, cost in e.estimates.items()]
+    estimated: list[Sequence[str]] = [
+        (mode, f"{cost.seconds:.2f} s", cost.because) for mode, cost in e.estimates.items()
+    ]
+    return estimated + ([("thesis", "4.3.2", str(e.paper_costs))] if e.paper_costs is not None else [])
 
 
 def _next(e: Explanation) -> str:

@@ -14,6 +14,7 @@ from nabla.explain.notes import Stored
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.graph import is_derived
 from nabla.lake.objects.view import View, load_view
+from nabla.lake.refresh.ahead import leads_to
 from nabla.lake.refresh.facts import PinnedVersions, RefreshInputs, StaleViews, moments_of, state_snapshots
 from nabla.papers.forms import FormName, check_form
 from nabla.planner.choose import costs
@@ -36,7 +37,7 @@ def explain_view(context: LakeContext, name: str, mode: Mode, form: FormName | N
     stale = StaleViews(versions)
     upstream = tuple(s for s in view.sources if is_derived(state.entries[s]) and s in stale)
     subject = Subject(
-        plan=_after(upstream, inputs.plan(mode)),
+        plan=_after(upstream, _with_ahead(entry, inputs.plan(mode))),
         staged=view.staged,
         view=view.plan,
         definition=_definition(view),
@@ -63,6 +64,15 @@ def _definition(view: View) -> str:
 def last_refresh(entry: Entry) -> str:
     last = entry.facts.get("last")
     return f"{last['mode']}: {last['reason']}" if last else ""
+
+
+def _with_ahead(entry: Entry, plan: Plan) -> Plan:
+    """Add to the reason up to where the change was computed ahead: the refresh need not compute that part."""
+    versions = leads_to(entry) if plan.mode == "incremental" else None
+    if versions is None:
+        return plan
+    said = ", ".join(f"{name}@{version}" for name, version in versions.items())
+    return replace(plan, reason=f"{plan.reason}; its change was computed ahead up to {said}")
 
 
 def _after(upstream: tuple[str, ...], plan: Plan) -> Plan:

@@ -6,7 +6,7 @@ import datetime
 import os
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
-from typing import Any
+from typing import Any, Literal
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -22,6 +22,7 @@ from nabla.lake.constraints import constraints
 from nabla.lake.context import LakeContext
 from nabla.lake.explain import explain_view
 from nabla.lake.refresh import rules, views
+from nabla.lake.refresh.propagate import check_propagate, propagate_views
 from nabla.lake.refresh.refresh import refresh_views
 from nabla.lake.refresh.subscriptions import Callback, Subscription
 from nabla.lake.refresh.verify import verify_views
@@ -170,17 +171,21 @@ class Lake:
         name: str,
         query: str | DataFrame | Nested,
         rebuild: bool = False,
-        maintain: str = "deferred",
+        maintain: str | Mapping[str, str] = "deferred",
         detached: bool = False,
+        propagate: Literal["ahead"] | None = None,
     ) -> ViewReport:
         """Create a view from Spark SQL, a DataFrame or a nested expression over the lake's tables and views, and build it.
 
         A view of that name is an error unless `rebuild` is set: then it is replaced, whatever its definition was.
         `maintain` says when it follows its sources: in the same commit ("immediate"), at the next refresh ("deferred"),
-        only when a refresh names it ("manual"), or within a time that `nabla watch` keeps to ("5 minutes"). With `detached`,
-        auxiliary views keep the parts of its sources that it reads, so that it can be refreshed without them.
+        only when a refresh names it ("manual"), within a time that `nabla watch` keeps to ("5 minutes"), or once so many of
+        their rows have changed ("1000 rows"); or each source has its own, as {"orders": "immediate", "rates": "1 hour"}.
+        With `detached`, auxiliary views keep the parts of its sources that it reads, so that it can be refreshed without them.
+        With `propagate="ahead"`, `nabla watch` or `lake.propagate()` computes its change before it is refreshed.
         """
-        return views.create_view(self._context, name, query, rebuild, maintain, detached)
+        ahead = check_propagate(propagate)
+        return views.create_view(self._context, name, query, rebuild, maintain, detached, ahead)
 
     def create_views(
         self, queries: Mapping[str, str | DataFrame | Nested], maintain: str = "deferred"
@@ -196,7 +201,7 @@ class Lake:
         function: Callable[[], DataFrame] | None = None,
         *,
         rebuild: bool = False,
-        maintain: str = "deferred",
+        maintain: str | Mapping[str, str] = "deferred",
     ) -> Any:
         """Decorator: a function that returns a DataFrame becomes a view named after it."""
 
@@ -249,11 +254,16 @@ class Lake:
         """
         return refresh_views(self._context, names, mode, progress)
 
-    def on_change(self, view: str, callback: Callback, since: int | None = None) -> Subscription:
-        """Call `callback` with the minimal change of a view (a `ViewChange`) after every refresh that changed it.
+    def propagate(self, *names: str) -> RefreshReport:
+        """Compute the changes of all views that were made with `propagate="ahead"`, or of the given ones, and store them beside
+        the views. They are applied by the next refresh, which computes only what has changed since."""
+        return propagate_views(self._context, names)
 
-        It hears of all changes after version `since` of the view, or from now on, whoever refreshed it. A callback that
-        fails harms no refresh, and is given the same changes again after the next one. `cancel` the result to end it.
+    def on_change(self, view: str, callback: Callback, since: int | None = None) -> Subscription:
+        """Call `callback` with the minimal change of a view or table (a `ViewChange`) after every commit that changed it.
+
+        It hears of all changes after version `since` of the table or view, or from now on, whoever made them. A callback
+        that fails harms no commit, and is given the same changes again after the next one. `cancel` the result to end it.
         """
         return self._context.subscriptions.add(view, callback, since)
 
@@ -267,9 +277,13 @@ class Lake:
         """
         return read.read(self._context, name, version, fresh)
 
-    def changes(self, name: str, since: int = 0) -> DataFrame:
-        """The changes after version `since`, a row a copy: the columns, _change_type, _version and _timestamp."""
-        return read.read_changes(self._context, name, since)
+    def changes(self, name: str, since: int = 0, pairs: bool = False) -> DataFrame:
+        """The changes after version `since`, a row a copy: the columns, _change_type, _version and _timestamp.
+
+        With `pairs`, a row that a commit replaced by another one with the same key is not "delete" and "insert" but
+        "update_before" and "update_after". The key is that of a table, or the columns that identify the rows of a view.
+        """
+        return read.read_changes(self._context, name, since, pairs)
 
     def sql(self, text: str) -> DataFrame:
         """Run Spark SQL over the lake's tables and views."""

@@ -8,17 +8,19 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from nabla.engine.feed import FEED_COLUMNS, feed_frame
+from nabla.engine.feed import FEED_COLUMNS, feed_frame, pair_updates
 from nabla.engine.sources import change_frame, user_frame
+from nabla.errors import NablaError
 from nabla.frontends.nested.schema import Schema
 from nabla.frontends.nested.updates import unnest_sql
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.graph import is_derived
 from nabla.lake.objects.names import check_version
+from nabla.lake.objects.row_keys import row_key
 from nabla.lake.objects.sources import columns_of, current_version, table_of
 from nabla.lake.write import nested_tables as nests
 from nabla.lake.write.fresh import read_fresh
-from nabla.storage.catalog import Entry
+from nabla.storage.catalog import Entry, LakeState
 from nabla.storage.changes import between
 
 
@@ -34,12 +36,31 @@ def read(context: LakeContext, name: str, version: int | None, fresh: bool) -> D
     return user_frame(context.spark.home, table_of(context.log, entry).snapshot(wanted), columns_of(entry))
 
 
-def read_changes(context: LakeContext, name: str, since: int) -> DataFrame:
-    """The changes after a version, a row a copy: those of a view from its feed, those of a table from its log."""
-    entry = context.names(context.log.state()).entry(name)
+def read_changes(context: LakeContext, name: str, since: int, pairs: bool) -> DataFrame:
+    """The changes after a version, a row a copy: those of a view from its feed, those of a table from its log. With `pairs`,
+    updated rows are told from those that came and went."""
+    state = context.log.state()
+    entry = context.names(state).entry(name)
     check_version(entry, since)
-    if not is_derived(entry):
-        return _table_changes(context, entry, since)
+    key = _identifying_columns(entry, state) if pairs else ()
+    feed = _view_changes(context, entry, since) if is_derived(entry) else _table_changes(context, entry, since)
+    return pair_updates(feed, key) if pairs else feed
+
+
+def _identifying_columns(entry: Entry, state: LakeState) -> tuple[str, ...]:
+    key = row_key(entry, state)
+    if key is None:
+        raise NablaError(
+            "NABLA_NO_KEY",
+            "nothing identifies its rows, so that an update cannot be told from a deletion and an insertion",
+            place=f'changes of "{entry.name}", pairs=True',
+            remedy="Declare a key (create_table(key=…)), show the keys or groups in the view, or leave pairs out.",
+        )
+    return key
+
+
+def _view_changes(context: LakeContext, entry: Entry, since: int) -> DataFrame:
+    """The changes of a view after a version, from its feed."""
     names = [*columns_of(entry), *FEED_COLUMNS]
     feed = user_frame(context.spark.home, context.log.snapshot(entry.parts["feed"]), names)
     return feed.where(F.col("_version") > since)

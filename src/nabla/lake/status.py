@@ -11,6 +11,7 @@ from nabla.lake.objects.graph import is_derived
 from nabla.lake.objects.sources import table_of
 from nabla.lake.objects.view import load_view
 from nabla.lake.refresh.facts import PinnedVersions, StaleViews
+from nabla.lake.refresh.schedule import in_words
 from nabla.lake.reports import Event, History, LakeStatus, Status
 from nabla.storage.catalog import Entry
 
@@ -38,7 +39,7 @@ def _status(context: LakeContext, entry: Entry, stale: bool) -> Status:
     if is_derived(entry):
         view = load_view(entry.name, entry.definition)
         obstacles = tuple(str(o) for o in view.obstacles)
-        when = view.on_violation or view.maintain
+        when = view.on_violation or in_words(view.maintain) + ", computed ahead" * view.ahead
     updated = datetime.datetime.fromtimestamp(context.log.table(part).timestamp(part.version) / 1000, datetime.UTC)
     sources = dict(entry.facts.get("sources", {}))
     last = problem or last_refresh(entry)

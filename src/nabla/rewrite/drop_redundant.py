@@ -12,7 +12,19 @@ from collections.abc import Mapping
 from nabla.algebra.calls import Named
 from nabla.algebra.equalities import equality_of
 from nabla.algebra.memo import Memo
-from nabla.algebra.nodes import Aggregate, Distinct, ExceptAll, Filter, IntersectAll, Join, Node, Project, Scan
+from nabla.algebra.nodes import (
+    Aggregate,
+    Distinct,
+    ExceptAll,
+    Filter,
+    IntersectAll,
+    Join,
+    Node,
+    Project,
+    Scan,
+    TopK,
+    Window,
+)
 from nabla.algebra.shape import shape
 from nabla.algebra.traverse import map_nodes
 from nabla.rewrite.drop_empty import is_nothing, nothing
@@ -82,17 +94,29 @@ class UniqueColumns:
                 columns = dict(zip(node.fields, (c.name for c in node.output), strict=True))
                 key = self.keys.get(node.table)
                 return frozenset(columns[k] for k in key) if key and set(key) <= columns.keys() else None
-            case Filter() | Join(kind="semi" | "anti") | ExceptAll() | IntersectAll():
+            case Filter() | Window() | TopK() | Join(kind="semi" | "anti") | ExceptAll() | IntersectAll():
                 return self.of(node.inputs[0])
             case Project():
                 below = self.of(node.input)
                 names = {o.expr.column: o.column.name for o in node.outputs if o.expr.column is not None}
                 return frozenset(names[b] for b in below) if below is not None and below <= names.keys() else None
             case Join():
-                sides = [self.of(side) for side in node.inputs]
-                return sides[0] | sides[1] if sides[0] is not None and sides[1] is not None else None
+                return self._of_join(node)
             case Distinct():
                 return frozenset(c.name for c in node.columns)
             case Aggregate():
                 return frozenset(node.keys)
         return None
+
+    def _of_join(self, node: Join) -> frozenset[str] | None:
+        """The columns of both sides, or those of one alone if the condition finds at most one row of the other side for each
+        of its rows, by that side's key."""
+        left, right = (self.of(side) for side in node.inputs)
+        if left is None or right is None:
+            return None
+        equated = [found.columns for on in node.on if (found := equality_of(node, on)) and found.columns]
+        if node.kind in ("inner", "left") and right <= {pair[1] for pair in equated}:
+            return left
+        if node.kind in ("inner", "right") and left <= {pair[0] for pair in equated}:
+            return right
+        return left | right

@@ -18,6 +18,9 @@ from nabla.storage.files import DataFile
 
 FORMAT = 3
 """The newest format that this module writes. A lake with a higher one was made by a newer Nabla."""
+AHEAD = "ahead"
+"""The key of a definition under which a view says that its change may be computed before it is refreshed. Its facts have
+the change under the same key, and its parts the tables of it under names that begin with it."""
 MARKS_ROWS = "deletion_vectors"
 """The key of a definition under which a table or view says that its deleted rows are marked by deletion vectors."""
 DENIED = "denied"
@@ -117,6 +120,14 @@ class Entry:
         """This entry once all promises have been kept."""
         return replace(self, parts={name: part.settled for name, part in self.parts.items()})
 
+    @property
+    def without_ahead(self) -> Entry:
+        """This entry without a change that was computed ahead."""
+        if AHEAD not in self.facts and AHEAD not in self.parts:
+            return self
+        parts = {name: part for name, part in self.parts.items() if name.split(".")[0] != AHEAD}
+        return replace(self, parts=parts, facts={fact: value for fact, value in self.facts.items() if fact != AHEAD})
+
     def promised(self, transaction: str) -> Entry:
         """This entry with its promises made in the name of a transaction."""
         return replace(self, parts={name: _signed(part, transaction) for name, part in self.parts.items()})
@@ -152,11 +163,16 @@ class LakeState:
 
 
 def format_of(entries: Mapping[str, Entry]) -> int:
-    """The oldest format that has all of a catalog. A Nabla that knows no denials would check none, and one that knows no
-    deletion vectors would break tables that have some."""
-    if any(entry.definition.get(DENIED) for entry in entries.values()):
+    """The oldest format that has all of a catalog. A Nabla that knows no deletion vectors would break tables that have some,
+    one that knows no schedules of single sources would not let a view follow them, and one that knows no denials would check
+    none."""
+    return max((_format_of(entry.definition) for entry in entries.values()), default=1)
+
+
+def _format_of(definition: Mapping[str, Any]) -> int:
+    if definition.get(AHEAD) or definition.get(DENIED) or not isinstance(definition.get("maintain", ""), str):
         return 3
-    return 2 if any(entry.definition.get(MARKS_ROWS) for entry in entries.values()) else 1
+    return 2 if definition.get(MARKS_ROWS) else 1
 
 
 def to_table(entries: Mapping[str, Entry]) -> pa.Table:

@@ -131,8 +131,9 @@ def _views(lake: Lake) -> list[Call]:
         "name": (*bad.NO_NAME, "t", "v", "V", "c"),
         "query": (*bad.NO_QUERY, "DROP TABLE t", Thing, len),
         "rebuild": bad.NO_TRUTH,
-        "maintain": bad.NO_SCHEDULE,
+        "maintain": (*bad.NO_SCHEDULE, {"nowhere": "immediate"}, {"t": "manual"}, {"t": 5}, {5: "immediate"}),
         "detached": bad.NO_TRUTH,
+        "propagate": (5, True, "", "behind", "AHEAD", [], {}, Thing(), b"ahead"),
     }
     wrong_views = {
         "queries": (
@@ -144,13 +145,14 @@ def _views(lake: Lake) -> list[Call]:
         "maintain": bad.NO_SCHEDULE,
     }
     decorated = {"function": bad.NO_FUNCTION, "rebuild": bad.NO_TRUTH, "maintain": bad.NO_SCHEDULE[1:4]}
-    listening = {"view": missing, "callback": (None, *bad.NO_FUNCTION), "since": bad.NO_NUMBER}
+    listening = {"view": bad.NO_NAME, "callback": (None, *bad.NO_FUNCTION), "since": bad.NO_NUMBER}
     return [
         Call("create_view", lake.create_view, {"name": "new", "query": "SELECT * FROM t"}, wrong),
         Call("create_views", lake.create_views, {"queries": {"new": "SELECT * FROM t"}}, wrong_views),
         Call("view", lake.view, {}, decorated),
         Call("drop_view", lake.drop_view, {}, {"name": (*missing, "named", "c")}),
         Call("refresh", lake.refresh, {}, {"*name": missing, "mode": bad.NO_MODE, "progress": bad.NO_FUNCTION}),
+        Call("propagate", lake.propagate, {}, {"*name": (*missing, "v")}),
         Call("on_change", lake.on_change, {"view": "v", "callback": print}, listening),
         Call("verify", lake.verify, {}, {"*name": missing}),
         Call("self_maintenance", lake.self_maintenance, {}, {"*name": missing}),
@@ -189,7 +191,12 @@ def _readers(lake: Lake) -> list[Call]:
     named = tuple(value for value in bad.NO_NAME if value is not None)
     return [
         Call("read", lake.read, {"name": "t"}, versions),
-        Call("changes", lake.changes, {"name": "v"}, {"name": bad.NO_NAME, "since": (None, *bad.NO_NUMBER)}),
+        Call(
+            "changes",
+            lake.changes,
+            {"name": "v"},
+            {"name": bad.NO_NAME, "since": (None, *bad.NO_NUMBER), "pairs": bad.NO_TRUTH},
+        ),
         Call("sql", lake.sql, {}, {"text": (*bad.NO_QUERY, Thing, len)}),
         Call("unnest", lake.unnest, {}, {"name": bad.NO_NAME}),
         Call("history", lake.history, {}, {"name": named, "limit": bad.NO_NUMBER}),

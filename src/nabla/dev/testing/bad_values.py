@@ -52,6 +52,7 @@ NO_MODE: Values = (None, "", "fast", "AUTO", 5, True, [], ["auto"], {}, Thing(),
 NO_FUNCTION: Values = (5, "f", [], {}, Thing(), b"", 1.5, True, ())
 NO_SCHEDULE: Values = (
     *(None, 5, 1.5, True, "", "often", "5 parsecs", "-1 minutes", [], {}, Thing(), b"manual", "0 0 * * *"),
+    *("0 rows", "-5 rows", "1.5 rows", "rows", "few rows"),
 )
 NO_SCHEMA: Values = (
     *(5, 1.5, True, b"x", [], ["id INT"], {}, {"id": "INT"}, Thing(), len, (), DAY, "", " ", "id", "INT", "id INT,"),

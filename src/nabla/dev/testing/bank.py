@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -25,6 +26,7 @@ from nabla.storage.lakelog import LakeLog
 Bag = Counter[tuple[Any, ...]]
 ACCOUNTS = 5
 FIRST = ("first", 0, 1, 100)
+OWNERS = "SELECT owner, SUM(amount) AS balance FROM postings JOIN accounts ON account = id GROUP BY owner"
 BALANCES = "SELECT account, SUM(amount) AS balance, COUNT(*) AS n FROM postings GROUP BY account"
 
 
@@ -38,7 +40,8 @@ def found_bank(path: Path, spark: SparkSession) -> None:
     lake.create_constraint("own_accounts", key("accounts", "id"))
     lake.create_view("balances", BALANCES, maintain="immediate")
     lake.create_view("rich", "SELECT account, balance FROM balances WHERE balance > 0")
-    lake.create_view("totals", "SELECT COUNT(*) AS n, SUM(amount) AS off FROM postings")
+    lake.create_view("totals", "SELECT COUNT(*) AS n, SUM(amount) AS off FROM postings", propagate="ahead")
+    lake.create_view("owners", OWNERS, maintain={"postings": "immediate", "accounts": "1 hour"})
 
 
 def _legs(number: str, giver: int, taker: int, amount: int) -> list[tuple[str, int, int]]:
@@ -50,6 +53,15 @@ def transfer(lake: Lake, number: str, rng: Random) -> None:
     giver, taker = rng.sample(range(ACCOUNTS), 2)
     with lake.transaction() as tx:
         tx.insert("postings", _legs(number, giver, taker, rng.randint(1, 50)))
+
+
+def sell_account(lake: Lake, owner: str, rng: Random) -> None:
+    """An account gets another owner, unless somebody else has just sold it."""
+    log = lake.context.log
+    sold = rng.choice(sorted(_rows(log, log.state(), "accounts")))
+    with suppress(nabla.NablaError), lake.transaction() as tx:
+        tx.delete("accounts", rows=[sold])
+        tx.insert("accounts", [(sold[0], owner)])
 
 
 def embezzle(lake: Lake, number: str, rng: Random) -> None:
@@ -78,11 +90,14 @@ def audit(path: Path | str, acknowledged: Iterable[str] = ()) -> int:
     _same("transfers that were lost", set(acknowledged) - legs.keys(), set())
     _same("money", _sum(postings), 0)
     _same("violations", [_rows(log, state, name) for name in ("balanced", "own_accounts")], [Counter(), Counter()])
-    reflected = _rows(log, state, "balances", state.entries["rich"].facts["sources"]["balances"])
-    then = _rows(log, state, "postings", state.entries["totals"].facts["sources"]["postings"])
-    expected = {"balances": _balances(postings), "rich": _rich(reflected), "totals": _totals(then)}
+    reflected = {name: entry.facts.get("sources", {}) for name, entry in state.entries.items()}
+    _same("postings of owners", reflected["owners"]["postings"], state.entries["postings"].parts["data"].version)
+    balances = _rows(log, state, "balances", reflected["rich"]["balances"])
+    then = _rows(log, state, "postings", reflected["totals"]["postings"])
+    accounts = _rows(log, state, "accounts", reflected["owners"]["accounts"])
+    expected = _views(_balances(postings), balances, then, postings, accounts)
     founded = Counter(_legs(*FIRST))
-    first = {"balances": _balances(founded), "rich": _rich(_balances(founded)), "totals": _totals(founded)}
+    first = _views(_balances(founded), _balances(founded), founded, founded, _rows(log, state, "accounts", 0))
     for view, rows in expected.items():
         _same(view, _rows(log, state, view), rows)
         _same(f"the feed of {view}", _fed(log, state, view, first[view]), rows)
@@ -110,6 +125,17 @@ def _balances(postings: Bag) -> Bag:
 
 def _rich(balances: Bag) -> Bag:
     return Counter({(account, balance): n for (account, balance, _), n in balances.items() if balance > 0})
+
+
+def _views(balances: Bag, of_rich: Bag, of_totals: Bag, postings: Bag, accounts: Bag) -> dict[str, Bag]:
+    """The content of every view, from the rows that it reflects."""
+    owner: dict[int, str] = dict(accounts.keys())
+    sums: Counter[str] = Counter()
+    for (_, account, amount), n in postings.items():
+        sums[owner[account]] += amount * n
+    owned = {owner[account] for _, account, _ in postings}
+    owners = Counter({(name, sums[name]): 1 for name in owned})
+    return {"balances": balances, "rich": _rich(of_rich), "totals": _totals(of_totals), "owners": owners}
 
 
 def _totals(postings: Bag) -> Bag:

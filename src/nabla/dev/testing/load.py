@@ -21,7 +21,7 @@ from pathlib import Path
 from random import Random
 
 import nabla
-from nabla.dev.testing.bank import audit, embezzle, found_bank, transfer
+from nabla.dev.testing.bank import audit, embezzle, found_bank, sell_account, transfer
 from nabla.storage import machine
 
 POINTS = tuple(
@@ -61,10 +61,15 @@ def write(path: str, name: str, seconds: float, acknowledged: str) -> None:
 
 
 def refresh(path: str, seconds: float) -> None:
-    lake, end = nabla.open(path), time.monotonic() + seconds
+    """Computes changes ahead and refreshes, while accounts get other owners, until the time is over."""
+    rng, lake, end = Random(path), nabla.open(path), time.monotonic() + seconds
     while time.monotonic() < end:
         try:
-            lake.refresh(mode="incremental")
+            sell_account(lake, f"owner {rng.randrange(100)}", rng)
+            if rng.random() < 0.7:
+                lake.propagate()
+            if rng.random() < 0.7:
+                lake.refresh(mode="incremental")
         except nabla.Conflict:
             continue
 
@@ -78,13 +83,16 @@ def read(path: str, seconds: float, audited: str) -> None:
 
 
 def die(path: str, point: str, seed: int) -> None:
-    """A transfer, an attempt that is refused, a refresh, and another transfer: as far as it comes."""
+    """A transfer, an attempt that is refused, a change that is computed ahead, a refresh, and another transfer: as far as it
+    comes."""
     rng, lake = Random(seed), nabla.open(path)
     machine.arm(point)
     transfer(lake, f"dying-{seed}-{os.getpid()}", rng)
     embezzle(lake, f"dying-{seed}-{os.getpid()}-stolen", rng)
-    lake.refresh(mode="incremental")
+    sell_account(lake, "heir", rng)
+    lake.propagate()
     transfer(lake, f"dying-{seed}-{os.getpid()}-again", rng)
+    lake.refresh(mode="incremental")
 
 
 def run(path: Path, seconds: float, context: SpawnContext | None = None) -> str:

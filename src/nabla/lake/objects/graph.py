@@ -18,14 +18,29 @@ def is_derived(entry: Entry) -> bool:
     return entry.kind in ("view", "constraint")
 
 
-def moves_at_once(entry: Entry) -> bool:
-    """Whether an object moves in the same commit as its sources: constraints and immediate views do."""
-    return entry.kind == "constraint" or (entry.kind == "view" and entry.definition.get("maintain") == "immediate")
+LOST = -1
+"""The version of a source that was built again: whoever reads it must be recomputed."""
 
 
 def sources_of(entry: Entry) -> Set[str]:
     """The tables and views that an object was computed from; none for a table."""
     return frozenset(entry.facts.get("sources", ()))
+
+
+def followed_at_once(entry: Entry) -> Set[str]:
+    """The sources whose changes an object follows in the same commit: constraints and immediate views follow all of theirs,
+    and a view with a schedule for each source those that are immediate."""
+    maintain = entry.definition.get("maintain", "deferred")
+    if entry.kind == "view" and not isinstance(maintain, str):
+        return frozenset(source for source, schedule in maintain.items() if schedule == "immediate")
+    at_once = entry.kind == "constraint" or (entry.kind == "view" and maintain == "immediate")
+    return sources_of(entry) if at_once else frozenset()
+
+
+def moved_with(entry: Entry, followed: Set[str]) -> Set[str]:
+    """The sources that an object is brought to the newest versions of when it follows some: these, and those that were built
+    again, whose old versions are no more."""
+    return followed | {source for source, version in entry.facts.get("sources", {}).items() if version == LOST}
 
 
 def with_upstream(names: Iterable[str], state: LakeState) -> list[str]:

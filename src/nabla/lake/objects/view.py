@@ -25,7 +25,7 @@ from nabla.frontends.datalog.stored import StoredRules, stored_rules
 from nabla.frontends.spark_sql.python_udfs import PythonFunction
 from nabla.planner.delta_steps import maintenance_steps
 from nabla.planner.steps import StepMemory
-from nabla.storage.catalog import DENIED
+from nabla.storage.catalog import AHEAD, DENIED
 from nabla.storage.names import safe
 
 
@@ -34,10 +34,11 @@ class View:
     """`outputs` are the columns' names as users see them, `stored` as Delta keeps them; `nested` is the text of the nested
     expression that it was made from, if it was, and `key` its key if it is computed key by key. `rules` is the program that
     defines it. The plan of a recursive predicate has its columns only: its rules are evaluated together with those it
-    depends on. `maintain` says when it follows its sources. A constraint is a view that must stay empty: `on_violation` says
-    what happens otherwise. `serves` names the view that this one is auxiliary to, `functions` are the Python functions that
-    it calls, `form` is that of its hidden states. `settings` are those of the session that made it and decide what it means.
-    `denied` are the rules of a constraint that was made from a denial."""
+    depends on. `maintain` says when it follows its sources, or each of them; `ahead`, whether its change may be computed before
+    it is refreshed. A constraint is a view that must stay empty: `on_violation` says what happens otherwise. `serves` names the
+    view that this one is auxiliary to, `functions` are the Python functions that it calls, `form` is that of its hidden states.
+    `settings` are those of the session that made it and decide what it means. `denied` are the rules of a constraint that was
+    made from a denial."""
 
     name: str
     plan: Node
@@ -48,13 +49,14 @@ class View:
     nested: str | None = None
     rules: StoredRules | None = None
     key: tuple[str, ...] = ()
-    maintain: str = "deferred"
+    maintain: str | Mapping[str, str] = "deferred"
     on_violation: str | None = None
     serves: str | None = None
     functions: tuple[PythonFunction, ...] = ()
     form: int = FORM
     settings: Settings = ()
     denied: StoredRules | None = None
+    ahead: bool = False
 
     @classmethod
     def of(
@@ -81,13 +83,14 @@ class View:
             "nested": self.nested,
             "rules": self.rules.to_json() if self.rules else None,
             "key": list(self.key),
-            "maintain": self.maintain,
+            "maintain": self.maintain if isinstance(self.maintain, str) else dict(self.maintain),
             "on_violation": self.on_violation,
             "serves": self.serves,
             "functions": [function.to_json() for function in self.functions],
             "form": self.form,
             "settings": dict(self.settings),
             **({DENIED: self.denied.to_json()} if self.denied else {}),
+            **({AHEAD: True} if self.ahead else {}),
         }
 
     @classmethod
@@ -109,6 +112,7 @@ class View:
             json.get("form", 1),
             known_settings(json.get("settings", {})),
             stored_rules(json[DENIED]) if json.get(DENIED) else None,
+            json.get(AHEAD, False),
         )
 
     @property

@@ -17,9 +17,10 @@ from nabla.engine.relations import ComputedRows, Relations
 from nabla.engine.spark.frames import Workspaces
 from nabla.engine.spark.meaning import meaning
 from nabla.lake.context import LakeContext
+from nabla.lake.objects.graph import LOST
 from nabla.lake.objects.sources import current_source
 from nabla.lake.objects.view import View, task_of
-from nabla.lake.refresh.facts import LOST, clock_record, view_record
+from nabla.lake.refresh.facts import clock_record, view_record
 from nabla.lake.reports import ViewReport
 from nabla.planner.choose import TINY_TABLES, choose
 from nabla.planner.estimates import SourceFacts, ViewFacts
@@ -78,11 +79,12 @@ def _new_parts(context: LakeContext, view: View, whole: Whole) -> dict[str, Part
     wanted = {"data": (view.name, whole.rows), "feed": (f"{view.name}_feed", feed)}
     wanted |= {s.table: (f"{view.name}_state", whole.states[s.table]) for s in view.staged.stages}
     with ThreadPoolExecutor(len(wanted)) as pool:
-        made = {part: pool.submit(in_thread(_new_part), context, name, rows) for part, (name, rows) in wanted.items()}
+        made = {part: pool.submit(in_thread(new_part), context, name, rows) for part, (name, rows) in wanted.items()}
     return {part: running.result() for part, running in made.items()}
 
 
-def _new_part(context: LakeContext, name: str, rows: ComputedRows) -> Part:
+def new_part(context: LakeContext, name: str, rows: ComputedRows) -> Part:
+    """A new table of a view, with these rows."""
     path = context.log.new_path(name)
     folder = context.log.folder(path)
     StoredTable.create(folder, rows.schema.json(), write_files(folder, rows))

@@ -14,7 +14,7 @@ from nabla._cached import cached_property
 from nabla.algebra.clock import EPOCH, Instant, Moments, stored_instant
 from nabla.engine.relations import Source
 from nabla.errors import NablaError
-from nabla.lake.objects.graph import moves_at_once
+from nabla.lake.objects.graph import LOST, followed_at_once
 from nabla.lake.objects.sources import current_version, make_source
 from nabla.lake.objects.view import View, load_view
 from nabla.lake.reports import ViewReport
@@ -25,8 +25,6 @@ from nabla.storage.catalog import Entry, LakeState
 from nabla.storage.lakelog import LakeLog
 from nabla.storage.table import Snapshot
 
-LOST = -1
-"""The version of a source that was built again: whoever reads it must be recomputed."""
 REMEMBERED = 16
 """The number of past refreshes of a view that the planner learns from."""
 
@@ -61,22 +59,27 @@ class PinnedVersions:
     """The versions of sources that views are brought to, one for all views that read a source.
 
     Tables are pinned to the state `started`, registered ones to the version that they have when the first view asks. Views
-    count as they are by then: they may have been refreshed since.
+    count as they are by then: they may have been refreshed since. `waiting` has, by the name of a view, sources whose changes
+    it does not take yet.
     """
 
-    def __init__(self, log: LakeLog, started: LakeState) -> None:
+    def __init__(self, log: LakeLog, started: LakeState, waiting: Mapping[str, Collection[str]] | None = None) -> None:
         self.started = started
         self._log = log
+        self._waiting = waiting or {}
         self._registered: dict[str, int] = {}
 
     def version(self, source: str, reader: Entry, state: LakeState) -> int:
-        """The version of a source for one of its readers. Readers that move at once may be further than the pinned state."""
+        """The version of a source for one of its readers. Readers that follow it at once may be further than the pinned
+        state."""
         entry = self.started.entries[source]
+        if source in self._waiting.get(reader.name, ()) and reader.facts["sources"][source] != LOST:
+            return int(reader.facts["sources"][source])
         if entry.kind == "registered":
             if source not in self._registered:
                 self._registered.setdefault(source, current_version(self._log, entry))
             return self._registered[source]
-        pinned = entry.kind == "table" and not moves_at_once(reader)
+        pinned = entry.kind == "table" and source not in followed_at_once(reader)
         return (self.started if pinned else state).entries[source].parts["data"].version
 
     def sources(self, reader: Entry, state: LakeState) -> dict[str, Source]:
@@ -106,14 +109,14 @@ class StaleViews:
     def _is_stale(self, entry: Entry) -> bool:
         if not entry.facts.get("sources") or (self._among is not None and entry.name not in self._among):
             return False
-        view, state = load_view(entry.name, entry.definition), self._versions.started
-        versions = {name: self._version(name, entry, state) for name in view.sources}
+        view = load_view(entry.name, entry.definition)
+        versions = {name: self.version(name, entry) for name in view.sources}
         return has_moved(view, entry, versions, moments_of(view, entry, self._now)) or any(s in self for s in versions)
 
-    def _version(self, source: str, reader: Entry, state: LakeState) -> int:
+    def version(self, source: str, reader: Entry) -> int:
         """The version of a source for one of its readers. A table that is away has not moved as far as anybody can tell."""
         try:
-            return self._versions.version(source, reader, state)
+            return self._versions.version(source, reader, self._versions.started)
         except NablaError as error:
             if error.code != "NABLA_AWAY":
                 raise

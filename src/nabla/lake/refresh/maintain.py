@@ -25,8 +25,9 @@ from nabla.engine.spark.meaning import Settings
 from nabla.engine.spark.metrics import JobGroup
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.graph import Unit
-from nabla.lake.objects.sources import current_source
+from nabla.lake.objects.sources import current_source, make_source
 from nabla.lake.objects.view import View, load_view, task_of
+from nabla.lake.refresh.ahead import as_change, leads_to, load_ahead, store_ahead
 from nabla.lake.refresh.facts import (
     RefreshInputs,
     clock_record,
@@ -39,7 +40,7 @@ from nabla.lake.refresh.give_up import GivenUp, why_given_up
 from nabla.lake.reports import ViewReport
 from nabla.planner.steps import Mode, Plan, Size
 from nabla.storage import machine
-from nabla.storage.catalog import Entry, LakeState, Part
+from nabla.storage.catalog import AHEAD, Entry, LakeState, Part
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ class Maintenance:
             )
         group = JobGroup(lambda: self.context.spark.session, f"nabla-{uuid.uuid4().hex[:8]}", f"refresh of {name}")
         with self.context.translating(f'refresh of view "{name}"'):
-            plan, computed, given_up = self._compute(views, plan, inputs, state, group, mode)
+            plan, computed, given_up = self._continue_or_compute(views, plan, inputs, state, group, mode)
             machine.point("refresh.computed")
             applied = {n: computed[n].result.apply(self._tables(views[n], entries[n])) for n in names}
         seconds, versions = time.perf_counter() - begun, {s: source.new for s, source in sources.items()}
@@ -122,6 +123,61 @@ class Maintenance:
             changed[n] = self._new_entry(views[n], plan, entries[n], applied[n], reports[n], inputs, given_up)
         machine.point("refresh.written")
         return MaintainedViews(reports, changed)
+
+    def propagate(self, name: str, state: LakeState, sources: Mapping[str, Source]) -> MaintainedViews:
+        """Compute the change that brings a view to the new versions of its sources, and store it beside the view."""
+        begun = time.perf_counter()
+        entry = state.entries[name]
+        view = load_view(name, entry.definition)
+        inputs = self._inputs(view, entry, sources)
+        plan, versions = inputs.plan("incremental"), {s: source.new for s, source in sources.items()}
+        nothing = replace(_report(plan, entry, Applied(0, 0, 0), 0.0, ""), mode="skip")
+        if plan.mode == "skip" or leads_to(entry) == versions:
+            return MaintainedViews({name: nothing})
+        if plan.mode == "full" and view.staged.stages:
+            return MaintainedViews({name: replace(nothing, reason=f"left to the refresh: {plan.reason}")})
+        group = JobGroup(lambda: self.context.spark.session, f"nabla-{uuid.uuid4().hex[:8]}", f"change of {name}")
+        with self.context.translating(f'change of view "{name}"'):
+            plan, computed, _ = self._continue_or_compute({name: view}, plan, inputs, state, group, "incremental")
+            change = as_change(computed[name].result, self.context.log.snapshot(entry.parts["data"]))
+            machine.point("refresh.computed")
+        if change is None:
+            return MaintainedViews({name: replace(nothing, reason="left to the refresh: the change is too large")})
+        moved = store_ahead(self.context, view, entry, change, versions, clock_record(view, inputs.moments.after))
+        machine.point("refresh.written")
+        report = _report(plan, entry, Applied(0, 0, 0), time.perf_counter() - begun, group.name)
+        return MaintainedViews({name: replace(report, mode="ahead", sources=versions)}, {name: moved})
+
+    def _continue_or_compute(
+        self,
+        views: Mapping[str, View],
+        plan: Plan,
+        inputs: RefreshInputs,
+        state: LakeState,
+        group: JobGroup,
+        mode: Mode,
+    ) -> tuple[Plan, dict[str, Computed], GivenUp | None]:
+        """Run the plan, or only what is left to do after a change that was computed ahead."""
+        view, entry = inputs.view, inputs.entry
+        helps = AHEAD in entry.facts and mode != "full"
+        ahead = load_ahead(self.context.log, view, entry, inputs.sources) if helps else None
+        if ahead is None:
+            return self._compute(views, plan, inputs, state, group, mode)
+        later = {
+            name: make_source(self.context.log, name, state, ahead.sources[name], source.new)
+            for name, source in inputs.sources.items()
+        }
+        rest = self._inputs(view, ahead.entry, later)
+        plan_of_rest = rest.plan(mode)
+        if plan_of_rest.mode == "skip":
+            applied = Plan(view.name, "incremental", "its change was computed ahead", ())
+            return applied, {view.name: Computed(ahead.change)}, None
+        done, computed, given_up = self._compute(views, plan_of_rest, rest, state, group, mode)
+        both = ahead.then(computed[view.name])
+        if both is None:
+            return self._compute(views, plan, inputs, state, group, mode)
+        reason = f"continues the change that was computed ahead: {done.reason}"
+        return replace(done, reason=reason if done.mode == "incremental" else done.reason), {view.name: both}, given_up
 
     def _inputs(self, view: View, entry: Entry, sources: Mapping[str, Source]) -> RefreshInputs:
         moments = moments_of(view, entry, self.now)
@@ -193,6 +249,10 @@ class Maintenance:
             known = {**known, "past": [*known.get("past", ()), tried]}
         cold = self.context.note_refresh(view.name, plan.mode)
         facts = view_record(known, report, applied.rows, seconds, inputs.sources, cold)
+        if (
+            AHEAD in known and plan.mode == "incremental"
+        ):  # others have to compute all of the change, so it is no measure
+            facts["past"] = known["past"]
         return replace(
             entry, parts=_advance_parts(entry, applied, report), facts=facts | clock_record(view, inputs.moments.after)
         )
@@ -215,7 +275,7 @@ def _advance_parts(entry: Entry, applied: Applied, report: ViewReport) -> dict[s
         name: part.advanced(applied.adds.get(name, ()), applied.removes.get(name, ()), metadata)
         if applied.adds.get(name) or applied.removes.get(name)
         else part.settled
-        for name, part in entry.parts.items()
+        for name, part in entry.without_ahead.parts.items()
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
@@ -38,14 +38,19 @@ def views_to_refresh(state: LakeState) -> list[str]:
 
 
 def refresh_views(
-    context: LakeContext, names: Sequence[str], mode: Mode, progress: Progress | None = None
+    context: LakeContext,
+    names: Sequence[str],
+    mode: Mode,
+    progress: Progress | None = None,
+    waiting: Mapping[str, Collection[str]] | None = None,
 ) -> RefreshReport:
-    """Bring the views named, or all but the manual ones, up to date, and call the callbacks of those that changed."""
+    """Bring the views named, or all but the manual ones, up to date, and call the callbacks of those that changed. Sources
+    that are `waiting`, by the name of a view, stay at the versions that it reflects."""
     check_mode(mode)
     state = context.log.state()
     wanted = [context.names(state).entry(n, "view", "constraint").name for n in names] or views_to_refresh(state)
     try:
-        return Refresh(context, mode, holds_unreadable=not names).run(wanted, progress)
+        return Refresh(context, mode, holds_unreadable=not names, waiting=waiting).run(wanted, progress)
     finally:
         if context.subscriptions.active:
             context.subscriptions.deliver()
@@ -58,13 +63,20 @@ class Refresh:
     violate a constraint are; without it, their error is raised.
     """
 
-    def __init__(self, context: LakeContext, mode: Mode, *, holds_unreadable: bool) -> None:
+    def __init__(
+        self,
+        context: LakeContext,
+        mode: Mode,
+        *,
+        holds_unreadable: bool,
+        waiting: Mapping[str, Collection[str]] | None = None,
+    ) -> None:
         self.context = context
         self.log = context.log
         self.mode = mode
         self.holds_unreadable = holds_unreadable
         self.started = self.log.state()
-        self.versions = PinnedVersions(self.log, self.started)
+        self.versions = PinnedVersions(self.log, self.started, waiting)
         self.maintenance = Maintenance(context)
         self.held: set[str] = set()
         self.untrusted: NablaError | None = None

@@ -32,7 +32,7 @@ from nabla.frontends.datalog.stored import StoredRules, new_rules, store
 from nabla.frontends.datalog.terms import Term, sql_of
 from nabla.frontends.spark_sql.define import define
 from nabla.lake.context import LakeContext
-from nabla.lake.objects.graph import moves_at_once
+from nabla.lake.objects.graph import followed_at_once, sources_of
 from nabla.lake.objects.sources import columns_of, current_source, make_source
 from nabla.lake.objects.view import View, load_view, task_of
 from nabla.lake.refresh.create import ViewDefinition, create
@@ -185,7 +185,7 @@ def _asked_programs(state: LakeState, names: Iterable[str]) -> list[Program]:
     waiting = list(names)
     while waiting:
         entry = state.entries[waiting.pop()]
-        if entry.kind == "view" and not moves_at_once(entry):
+        if entry.kind == "view" and followed_at_once(entry) != sources_of(entry):
             rules = load_view(entry.name, entry.definition).rules
             if rules is not None and rules.name not in found:
                 found[rules.name] = rules.program

@@ -1,14 +1,14 @@
-"""Subscriptions: callbacks that are called with the minimal change of a view after it was committed.
+"""Subscriptions: callbacks that are called with the minimal change of a table or view after it was committed.
 
-A subscription remembers the version of the view that its callback knows. The next call gets everything that the view's feed
-has since then as one minimal change, whoever refreshed the view and however often.
+A subscription remembers the version that its callback knows. The next call gets everything that has changed since then as
+one minimal change, whoever committed it and however often: a view's change is in its feed, a table's in its log.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 from nabla._cached import cached_property
 from nabla.engine import types
 from nabla.lake.objects.names import Names, check_version
-from nabla.lake.objects.sources import columns_of, make_source
+from nabla.lake.objects.sources import columns_of, current_version, make_source
 from nabla.storage import bags
 from nabla.storage.catalog import Entry, LakeState
 from nabla.storage.lakelog import LakeLog
@@ -30,8 +30,8 @@ _LOG = logging.getLogger("nabla")
 
 @dataclass(frozen=True, eq=False)
 class ViewChange:
-    """The minimal change of a view between two of its versions. `signed` has a row for each that came or went, with the
-    number of copies that came (positive) or went (negative) in its last column."""
+    """The minimal change of a table or view, whose name is `view`, between two of its versions. `signed` has a row for each
+    that came or went, with the number of copies that came (positive) or went (negative) in its last column."""
 
     view: str
     since: int
@@ -67,7 +67,7 @@ Callback = Callable[[ViewChange], object]
 
 
 class Subscription:
-    """One callback for the changes of one view; `cancel` ends it. `error` is what the callback last failed with."""
+    """One callback for the changes of one table or view; `cancel` ends it. `error` is what the callback last failed with."""
 
     def __init__(
         self, log: LakeLog, entry: Entry, callback: Callback, since: int | None, cancel: Callable[[Subscription], None]
@@ -78,21 +78,21 @@ class Subscription:
         self._cancel = cancel
         self._callback = callback
         self._built = entry.parts["data"].path
-        self._known = entry.parts["data"].version if since is None else since
+        self._known = current_version(log, entry) if since is None else since
         self._guard = threading.Lock()
         self._busy = self._again = False
 
     @property
     def version(self) -> int:
-        """The version of the view that the callback knows."""
+        """The version of the table or view that the callback knows."""
         return self._known
 
     def cancel(self) -> None:
         self._cancel(self)
 
     def deliver(self) -> None:
-        """Call the callback if the view has changed. Of several threads one does so, and the others leave it to that one; so
-        does a callback that refreshes the lake itself."""
+        """Call the callback if the table or view has changed. Of several threads one does so, and the others leave it to that
+        one; so does a callback that refreshes the lake itself."""
         with self._guard:
             self._again = True
             if self._busy:
@@ -113,26 +113,25 @@ class Subscription:
 
     def _call(self, state: LakeState) -> None:
         entry = state.entries.get(self.view)
-        if entry is None or entry.kind != "view":
+        if entry is None:
             return
-        part = entry.parts["data"]
-        if part.path != self._built:  # built again: its versions and its feed began anew
-            self._built, self._known = part.path, 0
-        if part.version <= self._known:
-            return
+        if entry.parts["data"].path != self._built:  # built again: its versions and its feed began anew
+            self._built, self._known = entry.parts["data"].path, 0
         try:
-            change = self._change(entry, state)
+            version = current_version(self._log, entry)
+            if version <= self._known:
+                return
+            change = self._change(entry, state, version)
             if change.signed.num_rows:
                 self._callback(change)
         except Exception as error:
-            # The refresh stands. The next one brings these changes again, together with its own.
+            # The commit stands. The next call brings these changes again, together with those of later commits.
             self.error = error
             _LOG.exception('the callback for changes of "%s" failed', self.view)
         else:
-            self._known, self.error = part.version, None
+            self._known, self.error = version, None
 
-    def _change(self, entry: Entry, state: LakeState) -> ViewChange:
-        version = entry.parts["data"].version
+    def _change(self, entry: Entry, state: LakeState, version: int) -> ViewChange:
         source = make_source(self._log, entry.name, state, self._known, version)
         schema = types.rename(types.from_json(source.after.schema_json), columns_of(entry))
         return ViewChange(entry.name, self._known, version, schema, source.change_rows())
@@ -146,9 +145,9 @@ class Subscriptions:
         self.active: tuple[Subscription, ...] = ()
         self._lock = threading.Lock()
 
-    def add(self, view: str, callback: Callback, since: int | None) -> Subscription:
-        """Subscribe a callback to the changes of a view after version `since`, or from now on."""
-        entry = Names(self._log.state(), self._log.path).entry(view, "view")
+    def add(self, name: str, callback: Callback, since: int | None) -> Subscription:
+        """Subscribe a callback to the changes of a table or view after version `since`, or from now on."""
+        entry = Names(self._log.state(), self._log.path).entry(name)
         if since is not None:
             check_version(entry, since)
         subscription = Subscription(self._log, entry, callback, since, self._remove)
@@ -160,7 +159,9 @@ class Subscriptions:
         with self._lock:
             self.active = tuple(s for s in self.active if s is not subscription)
 
-    def deliver(self) -> None:
-        """Call all callbacks whose views have changed since they were called last."""
+    def deliver(self, moved: Collection[str] | None = None) -> None:
+        """Call all callbacks whose tables and views have changed since they were called last; with `moved`, only those of
+        these tables and views."""
         for subscription in self.active:
-            subscription.deliver()
+            if moved is None or subscription.view in moved:
+                subscription.deliver()

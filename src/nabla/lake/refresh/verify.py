@@ -26,10 +26,9 @@ from nabla.engine.spark.bags import consolidate, weigh
 from nabla.engine.spark.frames import Workspace
 from nabla.errors import Mismatch, NablaError
 from nabla.lake.context import LakeContext
-from nabla.lake.objects.graph import is_derived
+from nabla.lake.objects.graph import LOST, is_derived
 from nabla.lake.objects.sources import current_source, make_source
 from nabla.lake.objects.view import View, load_view
-from nabla.lake.refresh.facts import LOST
 from nabla.lake.refresh.rules import recompute_recursive
 from nabla.lake.reports import Verified, VerifyReport
 from nabla.planner.choose import TINY_TABLES

@@ -17,7 +17,8 @@ from nabla.lake.context import LakeContext
 from nabla.lake.objects.sources import columns_of
 from nabla.lake.objects.view import View, load_view
 from nabla.lake.refresh.create import Built, ViewDefinition, create
-from nabla.lake.refresh.schedule import check_schedule
+from nabla.lake.refresh.propagate import check_ahead
+from nabla.lake.refresh.schedule import Schedule, check_schedule, check_source_schedules
 from nabla.lake.reports import ViewReport
 from nabla.lake.write import nested_tables as nests
 from nabla.planner.auxiliary_views import Auxiliary, detach
@@ -27,15 +28,27 @@ from nabla.storage.catalog import Entry, LakeState
 
 
 def create_view(
-    context: LakeContext, name: str, query: str | DataFrame | Nested, rebuild: bool, maintain: str, detach: bool
+    context: LakeContext,
+    name: str,
+    query: str | DataFrame | Nested,
+    rebuild: bool,
+    maintain: Schedule,
+    detach: bool,
+    ahead: bool = False,
 ) -> ViewReport:
     """Define a view, build it and commit it; with `rebuild`, in the place of one of the same name."""
-    check_schedule(maintain)
+    if isinstance(maintain, str):
+        check_schedule(maintain)
     state = context.log.state()
     names = context.names(state)
     existing = names.find(name)
     name = existing.name if existing is not None else name
-    view = replace(_define(context, name, query, state), maintain=maintain)
+    view = _define(context, name, query, state)
+    if not isinstance(maintain, str):
+        maintain = check_source_schedules(maintain, view.sources, detach)
+    if ahead:
+        check_ahead(view, maintain)
+    view = replace(view, maintain=maintain, ahead=ahead)
     if existing is None:
         names.check_new(name)
     elif not rebuild:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nabla._arguments import accepts
@@ -12,11 +12,12 @@ from nabla.lake.constraints.violations import Violated
 from nabla.lake.context import HasContext
 from nabla.lake.objects.graph import with_upstream
 from nabla.lake.refresh.facts import PinnedVersions, StaleViews
+from nabla.lake.refresh.propagate import propagate_views, propagating_views
 from nabla.lake.refresh.refresh import refresh_views, views_to_refresh
-from nabla.lake.refresh.schedule import freshness
+from nabla.lake.refresh.waits import Waits
 from nabla.lake.reports import ViewReport
 from nabla.planner.steps import Mode, check_mode
-from nabla.storage.catalog import Entry
+from nabla.storage.catalog import LakeState
 
 PATIENCE = 60.0
 """A refresh that fails is tried again after a while that doubles up to so many seconds."""
@@ -67,8 +68,9 @@ class Watch:
     def turn(self) -> bool:
         """Look once and refresh the stale views; true if all of that worked."""
         try:
-            stale = self._stale()
-            worked = not stale or self._refresh(stale)
+            due = self._due()
+            worked = not due or self._refresh(tuple(due), due)
+            worked = self._propagate(due) and worked
             self.lake.context.subscriptions.deliver()  # somebody else may have refreshed
         except NablaError as error:
             self.failed(error)
@@ -76,34 +78,49 @@ class Watch:
         self._failures = 0 if worked else self._failures + 1
         return worked
 
-    def _stale(self) -> tuple[str, ...]:
+    def _due(self) -> dict[str, frozenset[str]]:
+        """The stale views that have to be refreshed now, each with the sources whose changes wait for another time."""
         context = self.lake.context
         state = context.log.state()
-        stale = StaleViews(PinnedVersions(context.log, state))
-        named = [context.names(state).entry(n, "view").name for n in self.views]
-        watched = with_upstream(named, state) if named else views_to_refresh(state)
-        return tuple(n for n in watched if n in stale and _may_wait_no_longer(state.entries[n]))
+        waits = Waits(context.log, state, StaleViews(PinnedVersions(context.log, state)))
+        found = {name: waits.waiting_sources(state.entries[name]) for name in self._watched(state)}
+        return {name: waiting for name, waiting in found.items() if waiting is not None}
 
-    def _refresh(self, names: tuple[str, ...]) -> bool:
+    def _refresh(self, names: tuple[str, ...], waiting: Mapping[str, frozenset[str]]) -> bool:
         try:
-            reports = refresh_views(self.lake.context, names, self.mode, self._progress)
+            reports = refresh_views(self.lake.context, names, self.mode, self._progress, waiting)
             for report in reports.held:
                 if report.violations:
                     self.failed(Violated(report.violations, remedy=f"{report.name} stays as it was."))
         except NablaError as error:
             if len(names) > 1:
-                worked = [self._refresh((name,)) for name in names]
+                worked = [self._refresh((name,), waiting) for name in names]
                 return all(worked)
             self.failed(error)
             return False
         return not reports.held
 
+    def _propagate(self, due: Collection[str]) -> bool:
+        """Compute ahead the changes of views that may still wait; true if all of that worked."""
+        context, worked = self.lake.context, True
+        state = context.log.state()
+        stale = StaleViews(PinnedVersions(context.log, state))
+        for name in propagating_views(state):
+            if name in due or name not in stale or (self.views and name not in self._watched(state)):
+                continue
+            try:
+                for report in propagate_views(context, (name,)).values():
+                    self._progress(report)
+            except NablaError as error:
+                self.failed(error)
+                worked = False
+        return worked
+
+    def _watched(self, state: LakeState) -> list[str]:
+        """The views that were named with all that they read, or all that a refresh would bring up to date."""
+        named = [self.lake.context.names(state).entry(n, "view").name for n in self.views]
+        return with_upstream(named, state) if named else views_to_refresh(state)
+
     def _progress(self, report: ViewReport) -> None:
         if report.mode not in ("skip", "held"):
             self.refreshed(report)
-
-
-def _may_wait_no_longer(entry: Entry) -> bool:
-    """Whether a view has to be refreshed now; one with a target freshness collects changes for that time."""
-    target = freshness(entry.definition.get("maintain", "deferred"))
-    return target is None or time.time() - entry.facts.get("refreshed", 0.0) >= target

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -18,7 +19,7 @@ from nabla.engine.relations import Source
 from nabla.errors import Conflict
 from nabla.lake.constraints.violations import Violated, Violation, violation_of
 from nabla.lake.context import LakeContext
-from nabla.lake.objects.graph import Unit, moves_at_once, sources_of, upstream_units
+from nabla.lake.objects.graph import Unit, followed_at_once, moved_with, upstream_units
 from nabla.lake.objects.sources import make_source
 from nabla.lake.objects.view import load_view
 from nabla.lake.refresh.maintain import Maintenance
@@ -131,13 +132,14 @@ class Commit:
         """Note objects that stay, but whose sources are built again: those that move at once still have to follow."""
         self.changes |= entries
 
-    def follow(self, wanted: Callable[[Entry], bool] = moves_at_once) -> None:
-        """Maintain the wanted views and constraints that read something that this commit moves, sources first."""
+    def follow(self, followed: Callable[[Entry], AbstractSet[str]] = followed_at_once) -> None:
+        """Maintain the views and constraints that follow something that this commit moves, sources first. `followed` gives the
+        sources of an object that it follows in this commit; it stays at the versions that it reflects of the others."""
         state = self.state
-        for names in upstream_units((n for n, e in state.entries.items() if wanted(e)), state):
+        for names in upstream_units((n for n, e in state.entries.items() if followed(e)), state):
             first = self.state.entries[names[0]]
-            if wanted(first) and names[0] not in self._settled and not self.moved.isdisjoint(sources_of(first)):
-                self.maintain(names, self._sources(first))
+            if names[0] not in self._settled and not self.moved.isdisjoint(followed(first)):
+                self.maintain(names, self._sources(first, moved_with(first, followed(first))))
 
     def maintain(
         self, names: Unit, sources: Mapping[str, Source], mode: Mode = "incremental"
@@ -147,13 +149,14 @@ class Commit:
         self.put(done.entries, done.info)
         return done.reports
 
-    def _sources(self, entry: Entry) -> dict[str, Source]:
-        """The sources of a view, between the versions that it reflects and those of this commit. A registered table stays where
-        it was: what others write does not become visible by a commit of the lake."""
+    def _sources(self, entry: Entry, moved: AbstractSet[str]) -> dict[str, Source]:
+        """The sources of a view, between the versions that it reflects and, for those that are `moved`, those of this commit. A
+        registered table stays where it was: what others write does not become visible by a commit of the lake."""
         state, found = self.state, {}
         for name in load_view(entry.name, entry.definition).sources:
             reflected, source = entry.facts["sources"][name], state.entries[name]
-            new = reflected if source.kind == "registered" else source.parts["data"].version
+            stays = source.kind == "registered" or name not in moved
+            new = reflected if stays else source.parts["data"].version
             found[name] = make_source(self._context.log, name, state, reflected, new)
         return found
 
@@ -183,8 +186,9 @@ class Commit:
         moved = self.moved
 
         def involved(state: LakeState) -> set[str]:
-            following = [e for e in state.entries.values() if moves_at_once(e) and not moved.isdisjoint(sources_of(e))]
-            return {*reads, *(e.name for e in following), *(s for e in following for s in sources_of(e))}
+            following = [e for e in state.entries.values() if not moved.isdisjoint(followed_at_once(e))]
+            read = (moved_with(e, followed_at_once(e)) for e in following)
+            return {*reads, *(e.name for e in following), *(source for sources in read for source in sources)}
 
         self._transaction = new_transaction()
         self._context.log.commit(self.changes, self._base, operation, self.info, involved, self._transaction)

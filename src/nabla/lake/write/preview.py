@@ -10,7 +10,7 @@ from nabla._cached import cached_property
 from nabla.engine import types
 from nabla.lake.constraints.violations import Violation
 from nabla.lake.context import LakeContext
-from nabla.lake.objects.graph import is_derived
+from nabla.lake.objects.graph import sources_of
 from nabla.lake.objects.sources import columns_of, make_source
 from nabla.lake.refresh.subscriptions import ViewChange
 from nabla.lake.write.commit import Commit
@@ -50,7 +50,7 @@ def preview(context: LakeContext, transaction: Transaction) -> Preview:
     state = changes.state
     with Commit(context, state) as commit:  # this commit is never published
         changes.put_into(commit)
-        commit.follow(is_derived)
+        commit.follow(sources_of)
         found = {name: _change(context, state.entries[name], commit.state) for name in sorted(commit.moved)}
         kinds = {name: state.entries[name].kind for name in found}
         by_kind = {k: {n: c for n, c in found.items() if kinds[n] == k} for k in ("table", "view", "constraint")}

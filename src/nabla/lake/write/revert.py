@@ -69,7 +69,7 @@ class _WayBack:
         return all(source in self.then.entries and self._same(source) for source in sources_of(old))
 
     def _moved(self, old: Entry) -> bool:
-        new = self.now.entries[old.name]
+        old, new = old.without_ahead, self.now.entries[old.name].without_ahead
         if old.kind == "registered":
             return False
         return {n: p.version for n, p in old.parts.items()} != {n: p.version for n, p in new.parts.items()} or (
@@ -77,7 +77,7 @@ class _WayBack:
         )
 
     def entry(self, name: str) -> tuple[Entry, Reverted]:
-        old, new = self.then.entries[name], self.now.entries[name]
+        old, new = self.then.entries[name].without_ahead, self.now.entries[name].without_ahead
         source = make_source(self.context.log, name, self.now, old.parts["data"].version, new.parts["data"].version)
         large = not is_derived(old) and source.changed_rows > changes.RECORDED_ROWS
         change = None if large else bags.negated(source.change_rows())

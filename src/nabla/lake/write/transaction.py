@@ -169,8 +169,7 @@ class Transaction:
         for name in done.moved & self._changes.tables:
             with suppress(NablaError, OSError):  # the transaction is committed, and counts only help
                 count_keys(self._context.log, name, done.info[name]["inserted"] + done.info[name]["deleted"])
-        if any(is_derived(self._changes.state.entries[name]) for name in done.moved):
-            self._context.subscriptions.deliver()
+        self._context.subscriptions.deliver(done.moved)
 
     @property
     def changes(self) -> TableChanges:
