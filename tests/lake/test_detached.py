@@ -117,3 +117,18 @@ def test_copies_of_sources_and_enforced_keys_count(shop: Lake) -> None:
     shop.drop_constraint("one_key")
     both, ids = shop.self_maintenance("both", "ids")
     assert (both.shown, ids.alone) == ("", False)
+
+
+def test_an_immediate_view_that_is_there_already_serves_as_an_auxiliary_view(shop: Lake) -> None:
+    shop.create_view("sums", "SELECT customer AS who, amount AS much FROM orders", maintain="immediate")
+    shop.create_view("later", "SELECT id, region FROM customers WHERE region <> 'west'")  # not up to date at all times
+    shop.create_view("revenue", REVENUE, detached=True)
+    assert set(shop.status()["revenue"].sources) == {"sums", "revenue_customers"}
+    with shop.transaction() as tx:
+        tx.insert("orders", [(3, 1, 5)])
+        tx.update("customers", set={"region": "'east'"}, where="id = 2")
+    shop.refresh("revenue", mode="strict")
+    assert bag(shop.read("revenue")) == {("north", 15): 1, ("east", 20): 1}
+    with pytest.raises(NablaError) as refused:
+        shop.drop_view("sums")
+    assert refused.value.code == "NABLA_IN_USE"

@@ -8,12 +8,15 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 
-from nabla.algebra.nodes import Node
+from nabla.algebra.nodes import Node, Project, Scan
+from nabla.algebra.shape import shape
+from nabla.algebra.traverse import map_nodes
 from nabla.constraints import key
 from nabla.errors import NablaError
 from nabla.frontends.nested.language import Nested
 from nabla.frontends.spark_sql.define import define
 from nabla.lake.context import LakeContext
+from nabla.lake.objects.graph import followed_at_once, sources_of
 from nabla.lake.objects.sources import columns_of
 from nabla.lake.objects.view import View, load_view
 from nabla.lake.refresh.create import Built, ViewDefinition, create
@@ -129,8 +132,38 @@ def _detach(view: View, state: LakeState) -> list[View]:
     plain = replace(view, sql=None, nested=None, key=(), notes=(*view.notes, note))
     if _assess(view, state, {}, by_definition=False).maintainable:
         return [replace(view if simpler is view.plan else replace(plain, plan=simpler), maintain="immediate")]
-    plan, auxiliaries = detach(view.name, simpler, _widths(view, state))
+    plan, auxiliaries = _reuse(view.name, *detach(view.name, simpler, _widths(view, state)), state)
     return [*(_auxiliary_view(auxiliary, view.name) for auxiliary in auxiliaries), replace(plain, plan=plan)]
+
+
+def _reuse(name: str, plan: Node, auxiliaries: Sequence[Auxiliary], state: LakeState) -> tuple[Node, list[Auxiliary]]:
+    """The view over immediate views of the lake that have what an auxiliary view would have, and the auxiliary views that are
+    left to make. Those that serve another view go with it, so they are not relied on."""
+    immediate = [e for e in state.entries.values() if e.kind == "view" and followed_at_once(e) == sources_of(e)]
+    views = (load_view(entry.name, entry.definition) for entry in immediate)
+    known = {
+        shape(_unnamed(own.plan)): own for own in views if not own.rules and own.serves is None and own.name != name
+    }
+    shapes = {a.name: shape(_unnamed(a.plan)) for a in auxiliaries}
+    there = {a.name: (a, known[shapes[a.name]]) for a in auxiliaries if shapes[a.name] in known}
+
+    def read_instead(node: Node) -> Node:
+        if not isinstance(node, Scan) or node.table not in there:
+            return node
+        auxiliary, own = there[node.table]
+        names = dict(zip(auxiliary.outputs, own.outputs, strict=True))
+        return replace(node, table=own.name, fields=tuple(names[field] for field in node.fields))
+
+    return map_nodes(plan, read_instead), [a for a in auxiliaries if a.name not in there]
+
+
+def _unnamed(plan: Node) -> Node:
+    """The query without a projection that only gives its columns other names."""
+    if isinstance(plan, Project) and [named.expr.column for named in plan.outputs] == [
+        c.name for c in plan.input.columns
+    ]:
+        return _unnamed(plan.input)
+    return plan
 
 
 def _auxiliary_view(auxiliary: Auxiliary, serves: str) -> View:
