@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from nabla.algebra.notation.words import list_in_words
+from nabla.calculus.by_key import meets_changed
 from nabla.calculus.stages import Staged
 from nabla.planner.delta_steps import maintenance_steps, rebuild_steps
 from nabla.planner.estimates import ViewFacts, full_cost, incremental_cost
@@ -74,8 +75,10 @@ def _why(ours: Estimate, theirs: Estimate, mode: Mode) -> str:
 
 def _drop_key_if_large(facts: ViewFacts, staged: Staged) -> Staged:
     """The view without its key if too many rows would be replaced for the driver; it is then maintained by rules."""
-    size = sum(s.changed_bytes for s in facts.sources)
-    large = facts.changed_rows > LARGE_REPLACEMENT or size > LARGE_REPLACEMENT_BYTES
+    rows, size = facts.changed_rows, sum(s.changed_bytes for s in facts.sources)
+    if staged.keyed and meets_changed(staged.root, facts.changed):  # any row of the view may meet a changed one
+        rows, size = facts.rows, sum(s.bytes for s in facts.sources)
+    large = rows > LARGE_REPLACEMENT or size > LARGE_REPLACEMENT_BYTES
     return replace(staged, key=()) if large else staged
 
 

@@ -9,7 +9,7 @@ the same for keys that are structs, and subrelations are short.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from nabla.algebra.build import (
     TRUE,
@@ -193,6 +193,38 @@ def _is_trivial(condition: Condition) -> bool:
 def _selects(condition: Condition) -> bool:
     """Whether a selection may leave something out."""
     return not _is_trivial(condition) or any(_selects(part) for _, part in condition.parts)
+
+
+# Levels below the top
+
+
+def change_level(
+    values: Values, path: Sequence[str], r: Schema, result: Schema, change: Callable[[Expr, int], Expr], depth: int = 1
+) -> dict[str, Expr]:
+    """The structured attributes of a tuple over R, with the subrelation at the path changed. `change` gets that subrelation
+    and the depth of lambdas around it."""
+    name, *rest = path
+
+    def body(t: Expr) -> Expr:
+        inner = change_level(_parts(t, r[name]), rest, r[name], result[name], change, depth + 1)
+        return _tuple(t, result[name], inner)
+
+    changed = _transform(values[name], depth, body) if rest else change(values[name], depth)
+    return {**values, name: changed}
+
+
+def level_keys(values: Values, path: Sequence[str], schema: Schema) -> Expr:
+    """The keys of the tuples that the subrelations at the path have, each once, as an array of structs."""
+
+    def keys(values: Values, path: Sequence[str], schema: Schema, depth: int) -> Expr:
+        name, *rest = path
+        part = schema[name]
+        if not rest:
+            return _transform(values[name], depth, lambda t: struct(_key(t, part)))
+        return flatten(_transform(values[name], depth, lambda t: keys(_parts(t, part), rest, part, depth + 1)))
+
+    found = keys(values, path, schema, 1)
+    return call("array_distinct", found, type=found.type, nullable=found.nullable)
 
 
 # Two operands

@@ -11,16 +11,17 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from nabla.algebra.build import TRUE, any_of, case, equal, is_not_null, is_null, negate, when
+from nabla.algebra.build import TRUE, any_of, call, case, coalesce, equal, is_not_null, is_null, negate, when
 from nabla.algebra.calls import Call, Named
 from nabla.algebra.expressions import Column, Expr
 from nabla.algebra.names import unique_name
-from nabla.algebra.nodes import Aggregate, At, Distinct, Filter, Join, JoinKind, Node, Project, Scan
+from nabla.algebra.nodes import Aggregate, At, Distinct, Filter, Generate, Join, JoinKind, Node, Project, Scan
 from nabla.frontends.nested import expressions as nested
 from nabla.frontends.nested import language
 from nabla.frontends.nested.conditions import condition
-from nabla.frontends.nested.language import Nested
-from nabla.frontends.nested.meaning import Sources, schema_of, source_of
+from nabla.frontends.nested.language import Binary, Nested
+from nabla.frontends.nested.levels import Path, level_schema
+from nabla.frontends.nested.meaning import Sources, path_of, schema_of, source_of
 from nabla.frontends.nested.schema import Schema
 from nabla.rewrite.passes import DEFINITION, Keys, rewrite
 
@@ -37,6 +38,19 @@ class Planned:
     def parts(self) -> dict[str, Expr]:
         """The values of the structured attributes."""
         return {name: self.columns[name].ref for name in self.schema.structured}
+
+    @property
+    def tuple(self) -> Expr:
+        """A row as a tuple of a subrelation."""
+        return nested.struct({name: self.columns[name].ref for name in self.schema.names})
+
+
+_COMBINE: Mapping[type[Binary], Callable[[Expr, Expr, Schema, Schema, int], Expr]] = {
+    language.Union: lambda u, v, r, s, depth: nested.union(u, v, r, depth),
+    language.Difference: lambda u, v, r, s, depth: nested.difference(u, v, r, depth),
+    language.Intersect: lambda u, v, r, s, depth: nested.intersection(u, v, r, depth),
+    language.Join: nested.join,
+}
 
 
 def to_plan(expression: Nested, sources: Sources) -> Node:
@@ -67,6 +81,8 @@ class Planner:
         }
 
     def plan(self, expression: Nested) -> Planned:
+        if isinstance(expression, Binary) and expression.at:
+            return self._below(expression)
         return self._plans[type(expression)](expression)
 
     # Leaves
@@ -122,7 +138,7 @@ class Planner:
         return self._with_parts(Planned(kept, r.schema, r.columns), r.schema, parts)
 
     def _project(self, e: language.Project) -> Planned:
-        r, schema = self.plan(e.input), schema_of(e, self.sources)
+        r, schema = self.plan(e.input), schema_of(e, self.sources)  # all levels: they stay as they are but for `at`
         return self._with_parts(r, schema, nested.project_parts(r.parts, r.schema, schema))
 
     def _expand(self, e: language.Expand) -> Planned:
@@ -171,6 +187,52 @@ class Planner:
         left = any_of((negate(matched.ref), nested.nonempty(reduced.parts)))
         kept = Planned(Filter(reduced.node, (left,)), r.schema, reduced.columns)
         return self._compute(kept.node, r.schema, {n: c.ref for n, c in kept.columns.items()})
+
+    # Below the top level
+
+    def _below(self, e: Binary) -> Planned:
+        """An operator with one relation s for the subrelations at a level of every tuple of r."""
+        r, s, path = self.plan(e.left), self.plan(e.right), path_of(e, self.sources)
+        schema, level = schema_of(e, self.sources), level_schema(r.schema, path)
+        if not isinstance(e, language.Join):
+            s = self._with_parts(s, level, nested.project_parts(s.parts, s.schema, level))
+        whole = isinstance(e, language.Union)
+        met, theirs = self._beside_all(r, s) if whole else self._beside_matches(r, s, path)
+        combine = _COMBINE[type(e)]
+        parts = nested.change_level(
+            r.parts, path, r.schema, schema, lambda u, depth: combine(u, theirs, level, s.schema, depth)
+        )
+        return self._with_parts(met, schema, parts)
+
+    def _beside_all(self, r: Planned, s: Planned) -> tuple[Planned, Expr]:
+        """Every tuple of r beside the whole of s, as an array."""
+        listed = self._column("theirs", f"array<{s.tuple.type}>")
+        whole = Aggregate(s.node, (), (Call(listed, "collect_list", (s.tuple,)),))
+        return Planned(Join(r.node, whole, (), "inner"), r.schema, r.columns), listed.ref
+
+    def _beside_matches(self, r: Planned, s: Planned, path: Path) -> tuple[Planned, Expr]:
+        """Every tuple of r beside the tuples of s whose keys it has at the path, as an array."""
+        keys = {name: self._column(name, kind) for name, kind in r.schema.atoms}
+        wanted = nested.level_keys(r.parts, path, r.schema)
+        array = self._column("keys", wanted.type)
+        outputs = [Named(keys[name], r.columns[name].ref) for name in r.schema.key]
+        level = Planned(r.node, s.schema, {name: self._column(name, kind) for name, kind in s.schema.atoms})
+        own = level_schema(r.schema, path)
+        each = Generate(
+            Project(r.node, (*outputs, Named(array, wanted))),
+            call("inline", array.ref, type="row"),
+            tuple(level.columns[name] for name in own.key),
+        )
+        listed = self._column("theirs", f"array<{s.tuple.type}>")
+        matches = Join(each, s.node, _on(level, s), "inner")
+        by_key = Aggregate(
+            matches, tuple(c.name for c in keys.values()), (Call(listed, "collect_list", (s.tuple,)),)
+        )
+        met = Join(r.node, by_key, _on(r, Planned(by_key, r.schema, keys)), "left")
+        theirs = self._column("theirs", s.schema.array)
+        matched = Named(theirs, coalesce(listed.ref, nested.empty(s.schema)))
+        node = Project(met, (*(Named(c, c.ref) for c in r.columns.values()), matched))
+        return Planned(node, r.schema, r.columns), theirs.ref
 
     def _join_on_key(self, r: Planned, s: Planned, kind: JoinKind) -> Planned:
         return Planned(Join(r.node, s.node, _on(r, s), kind), r.schema, r.columns)
