@@ -74,6 +74,20 @@ def meets_changed(root: Node, changed: frozenset[str]) -> bool:
     return any(scan.table in changed for one in matches for scan in one.join.right.scans)
 
 
+def bounding_tables(root: Node) -> frozenset[str]:
+    """Tables that have all keys of the view. A key that is new in one of them is new in the view, too."""
+    match root:
+        case Scan():
+            return frozenset((root.table,))
+        case Join(kind="inner" | "semi"):
+            return bounding_tables(root.left) | bounding_tables(root.right)
+        case Join(kind="full"):
+            return bounding_tables(root.left) & bounding_tables(root.right)
+        case Filter() | Project() | Join(kind="left" | "anti"):
+            return bounding_tables(root.inputs[0])
+    return frozenset()
+
+
 def _all_of(keys: list[Node]) -> Node:
     return keys[0] if len(keys) == 1 else Distinct(UnionAll(tuple(keys), keys[0].columns))
 

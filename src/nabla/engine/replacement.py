@@ -40,7 +40,7 @@ def replace_by_key(step: Replace, queries: Queries, schema: StructType) -> Repla
     queries.hold(TOUCHED, held)
     alone = changed[0] if len(changed) == 1 and step.met is None else None
     query = rewrite(step.query, EXECUTION_BY_KEY, _Touched(queries, alone))
-    return Replacement(names, keys, queries.answer(query, schema).read())
+    return Replacement(names, keys.slice(0, 0) if step.only_new else keys, queries.answer(query, schema).read())
 
 
 @dataclass(frozen=True)
