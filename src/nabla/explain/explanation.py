@@ -242,7 +242,7 @@ _WHAT: dict[type, Callable[..., str]] = {
     Settle: lambda s: f"bring their state in {stage_name(s.stage.table)} up to date",
     Produce: lambda s: "compute the change of the view",
     Replace: lambda s: (
-        "compute the rows of the view with the new keys, and add them: limited standard form, for no key of the change was there"
+        "compute the rows of the view with the new keys, and add them (limited standard form: none of them was there)"
         if s.only_new
         else "compute the rows of the view with keys that the change touches, to replace the ones there are"
     ),

@@ -135,7 +135,9 @@ def random_expression(rng: Random, sources: dict[str, NestedSource], depth: int)
         return inner.project(*shape_of(random_subschema(rng, own)))
     if choice < 0.7:
         return inner.project().expand(", ".join(f"{name} {kind}" for name, kind in schema.types.items()))
-    return inner.join("t") if _joinable(own, sources["t"].schema) else inner
+    if not _joinable(own, sources["t"].schema):
+        return inner
+    return inner.join("t", on=random_meetings(rng, own, sources["t"].schema))
 
 
 def random_level_operator(rng: Random, sources: dict[str, NestedSource], inner: Nested) -> Nested:
@@ -149,7 +151,9 @@ def random_level_operator(rng: Random, sources: dict[str, NestedSource], inner: 
         return rng.choice((inner.union, inner.difference, inner.intersect, inner.join))("u", at=rng.choice(same))
     joinable = [path for path in paths if _joinable(level_schema(schema, path), sources["w"].schema)]
     if joinable and rng.random() < 0.7:
-        return inner.join(nested("w").select(**_by_name(rng, sources["w"].schema)), at=rng.choice(joinable))
+        path, other = rng.choice(joinable), sources["w"].schema
+        on = random_meetings(rng, level_schema(schema, path), other)
+        return inner.join(nested("w").select(**_by_name(rng, other)), at=path, on=on)
     path = rng.choice(paths)
     level = level_schema(schema, path)
     if rng.random() < 0.4:
@@ -158,6 +162,12 @@ def random_level_operator(rng: Random, sources: dict[str, NestedSource], inner: 
     projected = inner.project(*shape_of(small), at=path)
     back = rng.random() < 0.5
     return projected.expand(", ".join(f"{n} {kind}" for n, kind in level.types.items()), at=path) if back else projected
+
+
+def random_meetings(rng: Random, r: Schema, s: Schema) -> dict[str, str]:
+    """Subrelations of two schemas that can meet, or none."""
+    common = [(p, q) for p, own in r.parts for q, other in s.parts if set(own.atoms) & set(other.atoms)]
+    return dict([rng.choice(common)]) if common and rng.random() < 0.5 else {}
 
 
 def _by_name(rng: Random, schema: Schema) -> dict[str, Any]:

@@ -66,12 +66,19 @@ class Nested(ABC):
         """⊙: the keys that both have, with the intersections of their subrelations."""
         return Intersect(self, nested(other), read_path(at))
 
-    def join(self, other: str | Nested, at: Level = None) -> Join:
+    def join(self, other: str | Nested, at: Level = None, on: Mapping[str, str] | None = None) -> Join:
         """⋈: the keys that both have; common subrelations are joined in turn, the others carried over.
 
-        nabla.nested("stud").join("test", at="Subjs")
+        `on` names subrelations of this operand and of the other one that must meet, too: have tuples that are equal in the
+        atomic attributes that both have.
+
+            nabla.nested("stud").join("test", at="Subjs")
+            nabla.nested("stud").join("test", at="Subjs", on={"Marks": "TestNames"})
         """
-        return Join(self, nested(other), read_path(at))
+        pairs = dict(on) if isinstance(on, Mapping) else {} if on is None else {None: None}
+        if not all(isinstance(name, str) for pair in pairs.items() for name in pair):
+            raise wrong_argument("on", on, 'names of subrelations, such as {"Marks": "TestNames"}')
+        return Join(self, nested(other), read_path(at), tuple((str(p), str(q)) for p, q in pairs.items()))
 
     @property
     def inputs(self) -> tuple[Nested, ...]:
@@ -166,8 +173,13 @@ class Intersect(Binary):
     pass
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Join(Binary):
-    pass
+    on: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        plain = super().__str__()
+        return f"{plain[:-1]}, on={dict(self.on)!r})" if self.on else plain
 
 
 def nested(table: str | Nested) -> Nested:

@@ -78,9 +78,7 @@ def _left(symbol: str, plus: str, minus: str) -> tuple[LevelEquation, ...]:
         LevelEquation(
             symbol, "r", "⊖", "limited standard", f"(r⊖δ) {op} s = (r {op} s) ⊖ (δ {op} s)", f"{_PAPER}, lemma 4.7"
         ),
-        LevelEquation(
-            symbol, "r", "⊖", "implementation", f"(r⊖δ) {op} s = [r {op} s]∉K ⊕ (([r]∈K ⊖ δ) {op} s)", minus
-        ),
+        LevelEquation(symbol, "r", "⊖", "implementation", f"(r⊖δ) {op} s = [r {op} s]∉K ⊕ (([r]∈K ⊖ δ) {op} s)", minus),
     )
 
 

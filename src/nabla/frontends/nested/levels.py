@@ -6,23 +6,24 @@ second operand is one relation for all tuples, so that "the tests of a subject" 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
-from nabla.errors import wrong_argument
+from nabla.errors import NablaError, wrong_argument
 from nabla.frontends.nested.model import Key, Relation
-from nabla.frontends.nested.schema import Schema, resolver
+from nabla.frontends.nested.schema import Schema, level, resolver
 
 Path: TypeAlias = tuple[str, ...]
 Level: TypeAlias = "str | Sequence[str] | None"
 """A level as users name it: "Subjs.Marks", or ("Subjs", "Marks"); None is the top."""
 
 
-def read_path(level: Level) -> Path:
+def read_path(at: Level) -> Path:
     """The names that lead to a level."""
-    names = level.split(".") if isinstance(level, str) else level if level is not None else ()
+    names = at.split(".") if isinstance(at, str) else at if at is not None else ()
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) and name for name in names):
-        raise wrong_argument("at", level, 'the path of a level, such as "Subjs" or "Subjs.Marks"')
+        raise wrong_argument("at", at, 'the path of a level, such as "Subjs" or "Subjs.Marks"')
     return tuple(names)
 
 
@@ -41,12 +42,41 @@ def level_schema(schema: Schema, path: Path) -> Schema:
     return schema
 
 
-def replace_level(schema: Schema, path: Path, level: Schema) -> Schema:
+def replace_level(schema: Schema, path: Path, new: Schema) -> Schema:
     """The schema with another one at a level."""
     if not path:
-        return level
-    parts = ((n, replace_level(part, path[1:], level) if n == path[0] else part) for n, part in schema.parts)
+        return new
+    parts = ((n, replace_level(part, path[1:], new) if n == path[0] else part) for n, part in schema.parts)
     return Schema(schema.atoms, tuple(parts))
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """Two subrelations, of either operand of a join, that must have tuples which are equal in their common attributes."""
+
+    ours: str
+    theirs: str
+    common: tuple[str, ...]
+
+
+def read_meetings(pairs: Iterable[tuple[str, str]], r: Schema, s: Schema, path: Path) -> tuple[Meeting, ...]:
+    """The meetings that a join asks for, checked against the schemas of its operands."""
+    ours = resolver(r, r.structured, "structured attribute", path)
+    theirs = resolver(s, s.structured, "structured attribute", ())
+    return tuple(_meeting(ours(p), theirs(q), r, s, path) for p, q in pairs)
+
+
+def _meeting(ours: str, theirs: str, r: Schema, s: Schema, path: Path) -> Meeting:
+    kinds = dict(s[theirs].atoms)
+    common = tuple(n for n, kind in r[ours].atoms if kinds.get(n, "").lower() == kind.lower())
+    if not common:
+        raise NablaError(
+            "NABLA_NOT_JOINABLE",
+            f"{ours}*: {r[ours].typed} and {theirs}*: {s[theirs].typed} have no atomic attribute in common",
+            place=level((*path, ours)),
+            remedy="Subrelations meet in atomic attributes of one name and type.",
+        )
+    return Meeting(ours, theirs, common)
 
 
 # Relations
@@ -70,7 +100,5 @@ def subrelations(r: Relation, path: Path) -> list[Relation]:
 def meeting(r: Relation, path: Path, keys: Collection[Key]) -> list[Key]:
     """K(L, δ): the keys of tuples of r that have a tuple with one of these keys at the path."""
     return [
-        key
-        for key, t in r.items()
-        if any(not level.keys().isdisjoint(keys) for level in subrelations({key: t}, path))
+        key for key, t in r.items() if any(not inner.keys().isdisjoint(keys) for inner in subrelations({key: t}, path))
     ]

@@ -10,8 +10,16 @@ from nabla.errors import NablaError
 from nabla.frontends.nested import language, model, operators
 from nabla.frontends.nested.conditions import condition
 from nabla.frontends.nested.language import Binary, Nested, Shape, entries
-from nabla.frontends.nested.levels import Path, apply_at, level_schema, replace_level, spell_path
-from nabla.frontends.nested.model import Relation
+from nabla.frontends.nested.levels import (
+    Meeting,
+    Path,
+    apply_at,
+    level_schema,
+    read_meetings,
+    replace_level,
+    spell_path,
+)
+from nabla.frontends.nested.model import Key, Relation
 from nabla.frontends.nested.schema import Schema, is_prime, join_schemas, level, resolver, same
 
 
@@ -149,7 +157,19 @@ def _binary_schema(e: Binary, sources: Sources) -> Schema:
 
 def _join_schema(e: language.Join, sources: Sources) -> Schema:
     right = schema_of(e.right, sources)
-    return _at_level(schema_of(e.left, sources), e.at, lambda own, path: join_schemas(own, right, path))
+
+    def joined(own: Schema, path: Path) -> Schema:
+        result = join_schemas(own, right, path)
+        read_meetings(e.on, own, right, path)
+        return result
+
+    return _at_level(schema_of(e.left, sources), e.at, joined)
+
+
+def meetings_of(e: language.Join, sources: Sources) -> tuple[Meeting, ...]:
+    """The subrelations that must meet in a join."""
+    path = path_of(e, sources)
+    return read_meetings(e.on, level_schema(schema_of(e.left, sources), path), schema_of(e.right, sources), path)
 
 
 _SCHEMAS: dict[type[Nested], Callable[[Any, Sources], Schema]] = {
@@ -173,6 +193,23 @@ _BINARY: dict[type[Binary], Callable[[Relation, Relation], Relation]] = {
 }
 
 
+def _join_where_met(e: language.Join, sources: Sources) -> Callable[[Relation, Relation], Relation]:
+    """The join of tuples whose subrelations meet."""
+    r, s = level_schema(schema_of(e.left, sources), path_of(e, sources)), schema_of(e.right, sources)
+    tests = [
+        (m, [(r[m.ours].key.index(name), s[m.theirs].key.index(name)) for name in m.common])
+        for m in meetings_of(e, sources)
+    ]
+
+    def combine(u: Relation, v: Relation) -> Relation:
+        def met(key: Key) -> bool:
+            return all(operators.meet(u[key][m.ours], v[key][m.theirs], places) for m, places in tests)
+
+        return operators.join({key: t for key, t in u.items() if key in v and met(key)}, v)
+
+    return combine
+
+
 def evaluate(expression: Nested, sources: Sources, relations: Mapping[str, Relation]) -> Relation:
     """The value of an expression, from those of the tables. Operands have their atoms in the same order."""
 
@@ -194,6 +231,8 @@ def evaluate(expression: Nested, sources: Sources, relations: Mapping[str, Relat
                 return apply_at(value(e.input), path, lambda u: change(u, schema))
             case Binary():
                 combine, right = _BINARY[type(e)], value(e.right)
+                if isinstance(e, language.Join) and e.on:
+                    combine = _join_where_met(e, sources)
                 return apply_at(value(e.left), path_of(e, sources), lambda u: combine(u, right))
         raise AssertionError(f"{type(e).__name__} has no meaning")
 

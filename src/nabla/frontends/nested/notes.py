@@ -8,7 +8,7 @@ from nabla.frontends.nested.equations import EQUATIONS
 from nabla.frontends.nested.language import Binary, Nested
 from nabla.frontends.nested.level_equations import LEVEL_EQUATIONS
 from nabla.frontends.nested.levels import Path
-from nabla.frontends.nested.meaning import Sources, path_of, schema_of
+from nabla.frontends.nested.meaning import Sources, meetings_of, path_of, schema_of
 
 _SYMBOLS: dict[type[Nested], str] = {
     language.Expand: "η",
@@ -38,7 +38,8 @@ def _form(e: Nested, sources: Sources) -> str:
         law = f"(r±δ) {op} s = [r {op} s]∉K ⊕ (([r]∈K ± δ) {op} s), {_right_law(symbol, op, path)}"
     else:
         law = f"(r±δ){op}s = [r{op}s]∉K ⊕ (([r]∈K ± δ){op}[s]∈K)"
-    signs = _standard_signs(symbol, bool(path))
+    needs_meeting = isinstance(e, language.Join) and bool(e.on)
+    signs = [] if needs_meeting else _standard_signs(symbol, bool(path))
     also = f"; for {' and '.join(signs)} it equals the standard form" if signs else ""
     return f"{op}[{_what(e, sources)}] implementation form: {law}{also}{_LIMITED.get(symbol, '')}"
 
@@ -67,4 +68,7 @@ def _standard_signs(symbol: str, below: bool) -> list[str]:
 def _what(e: Nested, sources: Sources) -> str:
     if isinstance(e, language.Select):
         return condition(e.selection, schema_of(e.input, sources)).text
+    if isinstance(e, language.Join) and e.on:
+        met = ", ".join(f"{m.ours}* meets {m.theirs}* in {', '.join(m.common)}" for m in meetings_of(e, sources))
+        return f"{schema_of(e, sources).text}, where {met}"
     return schema_of(e, sources).text

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -21,7 +22,7 @@ from nabla.frontends.nested import language
 from nabla.frontends.nested.conditions import condition
 from nabla.frontends.nested.language import Binary, Nested
 from nabla.frontends.nested.levels import Path, level_schema
-from nabla.frontends.nested.meaning import Sources, path_of, schema_of, source_of
+from nabla.frontends.nested.meaning import Sources, meetings_of, path_of, schema_of, source_of
 from nabla.frontends.nested.schema import Schema
 from nabla.rewrite.passes import DEFINITION, Keys, rewrite
 
@@ -158,6 +159,9 @@ class Planner:
     def _join(self, e: language.Join) -> Planned:
         r, s = self.plan(e.left), self.plan(e.right)
         met = self._join_on_key(r, s, "inner")
+        tests = nested.meet(r.parts, s.parts, r.schema, s.schema, meetings_of(e, self.sources))
+        if tests:
+            met = Planned(Filter(met.node, tuple(tests)), r.schema, r.columns)
         return self._with_parts(
             met, schema_of(e, self.sources), nested.join_parts(r.parts, s.parts, r.schema, s.schema)
         )
@@ -199,6 +203,8 @@ class Planner:
         whole = isinstance(e, language.Union)
         met, theirs = self._beside_all(r, s) if whole else self._beside_matches(r, s, path)
         combine = _COMBINE[type(e)]
+        if isinstance(e, language.Join) and e.on:
+            combine = partial(nested.join, on=meetings_of(e, self.sources))
         parts = nested.change_level(
             r.parts, path, r.schema, schema, lambda u, depth: combine(u, theirs, level, s.schema, depth)
         )
@@ -225,9 +231,7 @@ class Planner:
         )
         listed = self._column("theirs", f"array<{s.tuple.type}>")
         matches = Join(each, s.node, _on(level, s), "inner")
-        by_key = Aggregate(
-            matches, tuple(c.name for c in keys.values()), (Call(listed, "collect_list", (s.tuple,)),)
-        )
+        by_key = Aggregate(matches, tuple(c.name for c in keys.values()), (Call(listed, "collect_list", (s.tuple,)),))
         met = Join(r.node, by_key, _on(r, Planned(by_key, r.schema, keys)), "left")
         theirs = self._column("theirs", s.schema.array)
         matched = Named(theirs, coalesce(listed.ref, nested.empty(s.schema)))
