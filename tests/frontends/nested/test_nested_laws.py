@@ -21,7 +21,7 @@ def test_all_equations_hold(block: int) -> None:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_plans_are_the_operators_and_are_maintained(seed: int) -> None:
-    fuzz_nested.in_interpreter(60, seed)
+    fuzz_nested.in_interpreter(40, seed)
 
 
 def test_the_random_views_use_every_operator_and_reach_every_level() -> None:

@@ -81,7 +81,7 @@ def _crossing(points: Sequence[tuple[float, float]]) -> Limit:
     """The size at which a ratio becomes one."""
     for (low, before), (high, after) in zip([(0.0, 0.0), *points], points, strict=False):
         if after >= 1:
-            if low == 0 and len(points) > 1:
+            if low == 0 and len(points) > 1 and points[1][1] > after:
                 # The line of the first two, prolonged: not all costs grow with the size.
                 (low, before), (high, after) = points[:2]
             return Limit(max(0.0, low + (high - low) * (1 - before) / (after - before)))

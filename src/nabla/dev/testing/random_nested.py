@@ -150,7 +150,7 @@ def random_level_operator(rng: Random, sources: dict[str, NestedSource], inner: 
     if same and rng.random() < 0.5:
         return rng.choice((inner.union, inner.difference, inner.intersect, inner.join))("u", at=rng.choice(same))
     joinable = [path for path in paths if _joinable(level_schema(schema, path), sources["w"].schema)]
-    if joinable and rng.random() < 0.7:
+    if joinable and rng.random() < 0.5:
         path, other = rng.choice(joinable), sources["w"].schema
         on = random_meetings(rng, level_schema(schema, path), other)
         return inner.join(nested("w").select(**_by_name(rng, other)), at=path, on=on)

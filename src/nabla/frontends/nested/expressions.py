@@ -289,7 +289,7 @@ def union(u: Expr, v: Expr, schema: Schema, depth: int = 1) -> Expr:
     def body(u: Expr, v: Expr) -> Expr:
         ours = flatten(_transform(u, depth + 1, lambda t: merged(t, v))) if schema.parts else u
         theirs = _filter(v, depth + 1, lambda t: negate(_has_partner(t, u, schema, depth + 2)))
-        return _sort(call("concat", ours, theirs, type=schema.array))
+        return sort(call("concat", ours, theirs, type=schema.array))
 
     return _both(u, v, schema, schema, depth, body)
 
@@ -361,7 +361,7 @@ def join_parts(u: Values, v: Values, r: Schema, s: Schema, depth: int = 1) -> di
 # Any arrays
 
 
-def _sort(value: Expr) -> Expr:
+def sort(value: Expr) -> Expr:
     return call("sort_array", value, type=value.type, nullable=value.nullable)
 
 
@@ -372,7 +372,7 @@ def merge(value: Expr, schema: Schema, depth: int = 1) -> Expr:
     def union_of(whole: Expr) -> Expr:
         keys = _transform(whole, depth + 1, lambda t: struct(_key(t, schema)))
         distinct = call("array_distinct", keys, type=keys.type)
-        return _sort(_transform(distinct, depth + 1, lambda key: made(whole, key)))
+        return sort(_transform(distinct, depth + 1, lambda key: made(whole, key)))
 
     def made(whole: Expr, key: Expr) -> Expr:
         own = _filter(whole, depth + 2, lambda t: _same_key(schema, t, key))
@@ -393,4 +393,4 @@ def canonical(value: Expr, schema: Schema, depth: int = 1) -> Expr:
         parts = {n: canonical(field(t, n, part.array), part, depth + 1) for n, part in schema.parts}
         return when(is_not_null(t), _tuple(t, schema, parts))
 
-    return _sort(_transform(coalesce(value, empty(schema)), depth, body))
+    return sort(_transform(coalesce(value, empty(schema)), depth, body))

@@ -89,7 +89,7 @@ class Planner:
     # Leaves
 
     def scan(self, table: str, schema: Schema) -> Planned:
-        columns = {name: self._column(name, kind) for name, kind in schema.types.items()}
+        columns = self._columns(schema)
         return Planned(Scan(table, At.NEW, tuple(columns.values()), tuple(columns)), schema, columns)
 
     def _table(self, e: language.Table) -> Planned:
@@ -200,6 +200,8 @@ class Planner:
         schema, level = schema_of(e, self.sources), level_schema(r.schema, path)
         if not isinstance(e, language.Join):
             s = self._with_parts(s, level, nested.project_parts(s.parts, s.schema, level))
+        if isinstance(e, language.Join | language.Intersect) and len(path) == 1:
+            return self._pairs_below(e, r, s, path[0])
         whole = isinstance(e, language.Union)
         met, theirs = self._beside_all(r, s) if whole else self._beside_matches(r, s, path)
         combine = _COMBINE[type(e)]
@@ -210,6 +212,25 @@ class Planner:
         )
         return self._with_parts(met, schema, parts)
 
+    def _pairs_below(self, e: language.Join | language.Intersect, r: Planned, s: Planned, name: str) -> Planned:
+        """A join or an intersection on the second level: the subrelation is unnested, its tuples find those of s by their
+        keys, and the pairs are nested again. That is cheaper than to search in arrays."""
+        schema, level = schema_of(e, self.sources), r.schema[name]
+        keys, own = self._rename_key(r), self._columns(level)
+        each = self._unnest(r, keys, r.parts[name], [own[n] for n in level.names])
+        ours = Planned(each, level, own)
+        pairs: Node = Join(each, s.node, _on(ours, s), "inner")
+        if isinstance(e, language.Join):
+            tests = nested.meet(ours.parts, s.parts, level, s.schema, meetings_of(e, self.sources))
+            pairs = Filter(pairs, tuple(tests)) if tests else pairs
+            parts = nested.join_parts(ours.parts, s.parts, level, s.schema)
+        else:
+            parts = nested.intersect_parts(ours.parts, s.parts, level)
+        values = {n: own[n].ref for n in level.key} | parts
+        made = nested.struct({n: values[n] for n in schema[name].names})
+        met, listed = self._beside_lists(r, keys, pairs, made, schema[name])
+        return self._with_parts(met, schema, {**r.parts, name: nested.sort(listed)})
+
     def _beside_all(self, r: Planned, s: Planned) -> tuple[Planned, Expr]:
         """Every tuple of r beside the whole of s, as an array."""
         listed = self._column("theirs", f"array<{s.tuple.type}>")
@@ -218,25 +239,32 @@ class Planner:
 
     def _beside_matches(self, r: Planned, s: Planned, path: Path) -> tuple[Planned, Expr]:
         """Every tuple of r beside the tuples of s whose keys it has at the path, as an array."""
-        keys = {name: self._column(name, kind) for name, kind in r.schema.atoms}
-        wanted = nested.level_keys(r.parts, path, r.schema)
-        array = self._column("keys", wanted.type)
+        level = level_schema(r.schema, path)
+        keys, own = self._rename_key(r), self._columns(Schema(level.atoms))
+        each = self._unnest(r, keys, nested.level_keys(r.parts, path, r.schema), [own[n] for n in level.key])
+        matches = Join(each, s.node, _on(Planned(each, level, own), s), "inner")
+        return self._beside_lists(r, keys, matches, s.tuple, s.schema)
+
+    def _rename_key(self, r: Planned) -> dict[str, Column]:
+        return self._columns(Schema(r.schema.atoms))
+
+    def _unnest(self, r: Planned, keys: Mapping[str, Column], value: Expr, columns: Iterable[Column]) -> Node:
+        """A row for each tuple of an array that rows of r have, with their keys under other names."""
+        array = self._column("tuples", value.type)
         outputs = [Named(keys[name], r.columns[name].ref) for name in r.schema.key]
-        level = Planned(r.node, s.schema, {name: self._column(name, kind) for name, kind in s.schema.atoms})
-        own = level_schema(r.schema, path)
-        each = Generate(
-            Project(r.node, (*outputs, Named(array, wanted))),
-            call("inline", array.ref, type="row"),
-            tuple(level.columns[name] for name in own.key),
-        )
-        listed = self._column("theirs", f"array<{s.tuple.type}>")
-        matches = Join(each, s.node, _on(level, s), "inner")
-        by_key = Aggregate(matches, tuple(c.name for c in keys.values()), (Call(listed, "collect_list", (s.tuple,)),))
+        near = Project(r.node, (*outputs, Named(array, value)))
+        return Generate(near, call("inline", array.ref, type="row"), tuple(columns))
+
+    def _beside_lists(
+        self, r: Planned, keys: Mapping[str, Column], rows: Node, made: Expr, schema: Schema
+    ) -> tuple[Planned, Expr]:
+        """Every tuple of r beside the tuples that rows with its key make, as an array."""
+        listed, present = self._column("listed", f"array<{made.type}>"), self._column("theirs", schema.array)
+        by_key = Aggregate(rows, tuple(c.name for c in keys.values()), (Call(listed, "collect_list", (made,)),))
         met = Join(r.node, by_key, _on(r, Planned(by_key, r.schema, keys)), "left")
-        theirs = self._column("theirs", s.schema.array)
-        matched = Named(theirs, coalesce(listed.ref, nested.empty(s.schema)))
-        node = Project(met, (*(Named(c, c.ref) for c in r.columns.values()), matched))
-        return Planned(node, r.schema, r.columns), theirs.ref
+        theirs = Named(present, coalesce(listed.ref, nested.empty(schema)))
+        node = Project(met, (*(Named(c, c.ref) for c in r.columns.values()), theirs))
+        return Planned(node, r.schema, r.columns), present.ref
 
     def _join_on_key(self, r: Planned, s: Planned, kind: JoinKind) -> Planned:
         return Planned(Join(r.node, s.node, _on(r, s), kind), r.schema, r.columns)
@@ -249,6 +277,9 @@ class Planner:
         return Planned(node, r.schema, r.columns), mark.ref
 
     # Columns
+
+    def _columns(self, schema: Schema) -> dict[str, Column]:
+        return {name: self._column(name, kind) for name, kind in schema.types.items()}
 
     def _column(self, name: str, kind: str) -> Column:
         return Column(unique_name(name, next(self._numbers)), kind)
