@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from nabla.dev.bench.by_student import BY_STUDENT
 from nabla.dev.bench.nested_limits import Limit, curves, limits_json, tables
 from nabla.dev.bench.nested_run import Kind, Timed, next_round
 from nabla.dev.bench.records import Records
-from nabla.dev.bench.university import EXPERIMENTS, SCHEMAS
+from nabla.dev.bench.table24 import TABLE_24
+from nabla.dev.bench.university import Design
 from nabla.frontends.nested.meaning import NestedSource, schema_of
 from nabla.frontends.nested.schema import Schema
 
@@ -37,19 +39,19 @@ def measured(view: str, ratios: dict[float, float], rounds: int = 3, rec: float 
     ],
 )
 def test_the_limit_is_where_the_curves_cross(ratios: dict[float, float], limit: Limit) -> None:
-    found = curves(measured("join_1", ratios), "left")["join_1"].limit
+    found = curves(measured("q_jn1", ratios), "left")["q_jn1"].limit
     assert (found.percent, found.above) == (pytest.approx(limit.percent), limit.above)
 
 
 def test_curves_are_medians_relative_to_view_creation() -> None:
-    curve = curves(measured("join_1", {10: 0.5}), "left")["join_1"]
+    curve = curves(measured("q_jn1", {10: 0.5}), "left")["q_jn1"]
     assert curve.curve("rec") == [(10, 2.0)]
     assert curve.curve("inc") == [(10, 0.5)]
     assert curve.ratio(10) == pytest.approx(0.5)
 
 
 def test_tables_stand_beside_the_papers() -> None:
-    timed = measured("selection_2", {20: 0.5, 40: 1.5}) + measured("join_23", {20: 0.5, 40: 0.6})
+    timed = measured("q_s2", {20: 0.5, 40: 1.5}) + measured("q_jn23", {20: 0.5, 40: 0.6})
     text = tables(timed)
     assert "level  1   2     3\n" in text
     assert "paper  18  40.5  32\nhere       30.0\n" in text
@@ -61,18 +63,28 @@ def test_a_run_in_pieces_keeps_what_was_measured(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     for _ in range(2):
         results = Records(Timed, path)
-        results.add(Timed("join_1", "left", 10, next_round(results.all), "rec", 1.5))
+        results.add(Timed("q_jn1", "left", 10, next_round(results.all), "rec", 1.5))
     assert [timed.round for timed in Records(Timed, path).all] == [0, 1]
 
 
-def test_the_views_fit_the_relations() -> None:
-    sources = {name: NestedSource(Schema.of(schema)) for name, schema in SCHEMAS.items()}
-    found = {e.name: schema_of(e.view, sources).text for e in EXPERIMENTS}
-    assert found["selection_3"] == "{Name, Subjs*: {sjName, Year, Marks*: {testName, Mark}}, Addrs*: {Addr}}"
+def schemas_of_views(design: Design) -> dict[str, str]:
+    sources = {name: NestedSource(Schema.of(own.schema)) for name, own in design.relations.items()}
+    return {e.name: schema_of(e.view, sources).text for e in design.experiments}
+
+
+def test_the_views_fit_the_relations_that_the_paper_prints() -> None:
+    found = schemas_of_views(TABLE_24)
+    assert found["q_s3"] == "{Name, Subjs*: {sjName, Year, Marks*: {TestName, Mark}}, Addr*: {Addr}}"
+    subjects = "sjName, Year, Marks*: {TestName, Mark}, TestNames*: {TestName, Description}"
+    assert found["q_jn23"] == f"{{Name, Subjs*: {{{subjects}}}, Addr*: {{Addr}}}}"
+
+
+def test_the_views_of_the_older_design_fit_its_relations() -> None:
+    found = schemas_of_views(BY_STUDENT)
     assert found["join_23"].startswith("{Name, Subjs*: {sjName, Year, Marks*: {testName, Mark, Descs*: {Description}}}")
 
 
 def test_what_a_broken_run_left_unfinished_is_left_out() -> None:
-    timed = [*measured("join_1", {20: 0.5, 40: 0.8}), Timed("join_1", "left", 60, 9, "mtn", 1.0)]
-    assert str(curves(timed, "left")["join_1"].limit) == "> 40"
-    assert not curves([Timed("join_2", "right", 60, 0, "mtn", 1.0)], "right")
+    timed = [*measured("q_jn1", {20: 0.5, 40: 0.8}), Timed("q_jn1", "left", 60, 9, "mtn", 1.0)]
+    assert str(curves(timed, "left")["q_jn1"].limit) == "> 40"
+    assert not curves([Timed("q_jn2", "right", 60, 0, "mtn", 1.0)], "right")

@@ -223,8 +223,15 @@ def _measure(
 def nested(
     size: Annotated[int, typer.Option(min=1000, help="Students in the database.")] = 600_000,
     sizes: Annotated[str, typer.Option(help="Sizes of updates, in percent of the rows.")] = "10,20,30,40,50",
+    design: Annotated[
+        Literal["table24", "by-student"],
+        typer.Option(help="The relations: as the paper prints them, or `teach` and `test` kept for each student."),
+    ] = "table24",
     views: Annotated[
-        str, typer.Option(help="all, or some of selection_1, selection_2, selection_3, join_1, join_2, join_23.")
+        str,
+        typer.Option(
+            help="all, or some of q_s1, q_s2, q_s3, q_jn1, q_jn2, q_jn23; by-student: selection_1, …, join_23."
+        ),
     ] = "all",
     rounds: Annotated[
         int, typer.Option(min=0, help="Rounds for each size; medians are shown. 0 shows what --results has.")
@@ -232,6 +239,12 @@ def nested(
     operands: Annotated[
         str, typer.Option(help="What is updated: left, right (what joins join), or both.")
     ] = "left,right",
+    costs: Annotated[
+        Path | None,
+        typer.Option(
+            help="Measure c_coul, c_cmb, c_inc, c_del and c_ins of section 6.2, too, and add them to this file."
+        ),
+    ] = None,
     lake: LakeFolder = None,
     results: ResultsOption = None,
     verify: Annotated[bool, typer.Option("--verify", help="Verify every view at the end.")] = False,
@@ -247,36 +260,43 @@ def nested(
     maintained (mtn: all keys of the update are there; inc: none is) and recomputed (rec). The maintenance limit is the
     size at which mtn costs as much as rec.
     """
-    from nabla.dev.bench import nested_limits, nested_run
+    from nabla.dev.bench import nested_costs, nested_limits, nested_run
+    from nabla.dev.bench.by_student import BY_STUDENT
     from nabla.dev.bench.plot import draw_limits, draw_right
     from nabla.dev.bench.records import Records
     from nabla.dev.bench.run import numbers
-    from nabla.dev.bench.university import EXPERIMENTS
+    from nabla.dev.bench.table24 import TABLE_24
 
-    names = tuple(e.name for e in EXPERIMENTS)
+    made = TABLE_24 if design == "table24" else BY_STUDENT
+    names = tuple(e.name for e in made.experiments)
     wanted = names if views == "all" else _listed(views, names, "view of this benchmark")
     workload = nested_run.Workload(
         size,
         numbers(sizes),
-        tuple(e for e in EXPERIMENTS if e.name in wanted),
+        made,
+        tuple(e for e in made.experiments if e.name in wanted),
         rounds,
         _listed(operands, get_args(nested_run.Operand), "operand"),
         verify,
     )
     with _scratch() as folder:
-        timed = Records(nested_run.Timed, results)
+        timed, items = Records(nested_run.Timed, results), Records(nested_costs.Costs, costs)
         first = nested_run.next_round(timed.all)
         for one in nested_run.run(workload, lake or folder / "university", _say, first) if rounds else ():
             timed.add(one)
-    out().print(nested_limits.tables(timed.all), markup=False, highlight=False)
+        for item in nested_costs.run(workload, lake or folder / "university", _say) if rounds and costs else ():
+            items.add(item)
+    out().print(nested_limits.tables(timed.all, made), markup=False, highlight=False)
+    if items.all:
+        out().print(nested_costs.table(items.all).text(), markup=False, highlight=False)
     if plot is not None:
         plot.mkdir(parents=True, exist_ok=True)
-        if left := nested_limits.curves(timed.all, "left"):
-            draw_limits(left, plot / "nested-limits.svg")
-        if right := nested_limits.curves(timed.all, "right"):
-            draw_right(right, plot / "nested-right.svg")
+        if left := nested_limits.curves(timed.all, "left", made):
+            draw_limits(left, made, plot / "nested-limits.svg")
+        if right := nested_limits.curves(timed.all, "right", made):
+            draw_right(right, made, plot / "nested-right.svg")
     if as_json:
-        print(nested_limits.limits_json(timed.all))  # noqa: T201
+        print(nested_limits.limits_json(timed.all, made))  # noqa: T201
 
 
 @app.command()

@@ -14,6 +14,7 @@ import time
 from random import Random
 from typing import TYPE_CHECKING
 
+from nabla.dev.testing import nested_laws
 from nabla.dev.testing import random_nested as nests
 from nabla.frontends.nested import equations, meaning, model
 from nabla.frontends.nested.language import Nested
@@ -35,6 +36,8 @@ def in_interpreter(cases: int, seed: int) -> None:
             rng = Random(f"{seed} {block} {number}")
             try:
                 nests.check_equations(rng, sources["r"].schema)
+                nested_laws.check_level_equations(rng, sources["r"].schema)
+                nested_laws.check_counts(rng, sources["r"].schema)
                 nests.check_update(rng, sources["r"].schema)
                 nests.check_expression(nests.random_states(rng, expression, sources))
             except Exception as error:

@@ -32,16 +32,20 @@ def replace_by_key(step: Replace, queries: Queries, schema: StructType) -> Repla
     changed = [sources[name] for name in sources if name in queries.plan.changed]
     names = tuple(schema.names[place] for place in step.key)
     labels = [c.label for c in step.touched.columns]
-    keys = distinct(pa.concat_tables([_rename(source.changed_keys(labels), names) for source in changed]))
+    found = [_rename(sources[table].changed_keys(labels), names) for table in step.tables]
+    if step.met is not None:
+        found.append(_rename(queries.rows(step.met).read(), names))
+    keys = distinct(pa.concat_tables(found))
     held = ComputedRows(hidden_schema(step.touched.columns), table=_rename(keys, stored_fields(step.touched.columns)))
     queries.hold(TOUCHED, held)
-    query = rewrite(step.query, EXECUTION_BY_KEY, _Touched(queries, changed[0] if len(changed) == 1 else None))
-    return Replacement(names, keys, queries.answer(query, schema).read())
+    alone = changed[0] if len(changed) == 1 and step.met is None else None
+    query = rewrite(step.query, EXECUTION_BY_KEY, _Touched(queries, alone))
+    return Replacement(names, keys.slice(0, 0) if step.only_new else keys, queries.answer(query, schema).read())
 
 
 @dataclass(frozen=True)
 class _Touched:
-    """The queries of a refresh, and the table that changed, if it is but one."""
+    """The queries of a refresh, and the table that changed, if it is but one and all touched keys are in its change."""
 
     queries: Queries
     changed: Source | None

@@ -254,7 +254,11 @@ _WHAT: dict[type, Callable[..., str]] = {
     ),
     Settle: lambda s: f"bring their state in {stage_name(s.stage.table)} up to date",
     Produce: lambda s: "compute the change of the view",
-    Replace: lambda s: "compute the rows of the view with keys that the change touches, to replace the ones there are",
+    Replace: lambda s: (
+        "compute the rows of the view with the new keys, and add them (limited standard form: none of them was there)"
+        if s.only_new
+        else "compute the rows of the view with keys that the change touches, to replace the ones there are"
+    ),
     Build: lambda s: f"compute the state of {stage_name(s.stage.table)}",
     Iterate: lambda s: (
         f"compute the levels of {stage_name(s.stage.table)}, each from the one before"

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from nabla.algebra.notation.words import list_in_words
+from nabla.calculus.by_key import bounding_tables, meets_changed
 from nabla.calculus.stages import Staged
 from nabla.planner.delta_steps import maintenance_steps, rebuild_steps
 from nabla.planner.estimates import ViewFacts, full_cost, incremental_cost
-from nabla.planner.steps import Estimate, Mode, Plan, Size, Step
+from nabla.planner.steps import Estimate, Mode, Plan, Replace, Size, Step
 
 MARGIN = 1.25
 """Recomputing must promise to be this much faster to be preferred: estimates are rough, and a maintained view reads less."""
@@ -45,7 +46,7 @@ def choose(facts: ViewFacts, staged: Staged, mode: Mode, derive: Derive = mainte
     if facts.obstacles:
         return _full(facts, staged, str(facts.obstacles[0]))
     staged = _drop_key_if_large(facts, staged)
-    steps = derive(staged, facts.changed, facts.source_rows)
+    steps = _add_if_only_new(facts, staged, derive(staged, facts.changed, facts.source_rows))
     ours, theirs = incremental_cost(facts, staged, steps), full_cost(facts, staged)
     if mode == "auto" and theirs.seconds * _margin(ours, theirs) < ours.seconds:
         return _full(facts, staged, f"recomputing is cheaper: {theirs}, maintaining {ours}", ours, theirs)
@@ -74,9 +75,22 @@ def _why(ours: Estimate, theirs: Estimate, mode: Mode) -> str:
 
 def _drop_key_if_large(facts: ViewFacts, staged: Staged) -> Staged:
     """The view without its key if too many rows would be replaced for the driver; it is then maintained by rules."""
-    size = sum(s.changed_bytes for s in facts.sources)
-    large = facts.changed_rows > LARGE_REPLACEMENT or size > LARGE_REPLACEMENT_BYTES
+    rows, size = facts.changed_rows, sum(s.changed_bytes for s in facts.sources)
+    if staged.keyed and meets_changed(staged.root, facts.changed):  # any row of the view may meet a changed one
+        rows, size = facts.rows, sum(s.bytes for s in facts.sources)
+    large = rows > LARGE_REPLACEMENT or size > LARGE_REPLACEMENT_BYTES
     return replace(staged, key=()) if large else staged
+
+
+def _add_if_only_new(facts: ViewFacts, staged: Staged, steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    """The steps of a view that is computed key by key, in the limited standard form where it holds: if tables that have all
+    keys of the view only got new ones, the view has none of these, and nothing of it has to be looked at."""
+    changed = [s for s in facts.sources if s.changed_rows]
+    match steps:
+        case (Replace(met=None) as step,) if all(s.deleted == 0 for s in changed):
+            if {s.name for s in changed} <= bounding_tables(staged.root):
+                return (replace(step, only_new=True),)
+    return steps
 
 
 def costs(facts: ViewFacts, staged: Staged) -> dict[str, Estimate]:

@@ -22,10 +22,12 @@ def maintenance_steps(staged: Staged, changed: frozenset[str], rows: TableSizes 
     `rows` are the sizes of tables. They decide the order of joins, not the result.
     """
     if staged.keyed:
-        if not relations(staged.root) & changed:
+        keys = touched_keys(staged.root, staged.key, changed)
+        if keys is None:
             return ()
         near = _after_derivation(restrict_to_touched(staged.root, staged.key), rows)
-        return (Replace(staged.key_places, touched_keys(staged.root, staged.key, changed), near),)
+        met = None if keys.met is None else _after_derivation(keys.met, rows)
+        return (Replace(staged.key_places, keys.node, near, keys.tables, met),)
     steps: list[Step] = []
     moved = set(changed)
     for stage in staged.stages:

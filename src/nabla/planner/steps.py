@@ -105,11 +105,15 @@ class Produce(_QueryStep):
 @dataclass(frozen=True)
 class Replace(_QueryStep):
     """Replace the rows of the view with touched keys by the result of the query for these keys. `key` has the places of the
-    key among the view's columns."""
+    key among the view's columns. The touched keys are those in the changes of `tables`, and those that the query `met` finds.
+    With `only_new` the view has none of them yet, and there is nothing to replace: Liu and Vincent's limited standard form."""
 
     key: tuple[int, ...]
     touched: Node
     query: Node
+    tables: tuple[str, ...] = ()
+    met: Node | None = None
+    only_new: bool = False
 
     @property
     def queries(self) -> tuple[Node, ...]:

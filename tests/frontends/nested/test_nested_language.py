@@ -24,7 +24,13 @@ STUD = Schema.of(
     "Tels ARRAY<STRUCT<Tel STRING>>"
 )
 TEACH = Schema.of("Name STRING, Subjs ARRAY<STRUCT<Year INT, sjName STRING, Lects ARRAY<STRUCT<Lect STRING>>>>")
-SOURCES = {"stud": NestedSource(STUD), "teach": NestedSource(TEACH), "rows": NestedSource(STUD, pnf=False)}
+TEST = Schema.of("sjName STRING, Year INT, TestNames ARRAY<STRUCT<TestName STRING, Description STRING>>")
+SOURCES = {
+    "stud": NestedSource(STUD),
+    "teach": NestedSource(TEACH),
+    "rows": NestedSource(STUD, pnf=False),
+    "test": NestedSource(TEST),
+}
 GOOD = {"where": "Year = 1998", "Marks": {"where": "Mark >= 90", "is": "nonempty"}, "is": "nonempty"}
 
 stud = nabla.nested("stud")
@@ -74,10 +80,25 @@ def test_two_spellings_of_a_condition_are_one_plan(one: str, other: str) -> None
         (lambda: stud.join(nabla.nest("teach", "Subjs")), "NABLA_NESTED_ATTRIBUTE", "column"),
         (lambda: stud.join(stud.expand("Name INT")), "NABLA_NOT_PRIME", "expand"),
         (lambda: stud.join(nabla.nested("other")), "NABLA_NOT_JOINABLE", "Name int"),
+        (lambda: stud.join("test"), "NABLA_NOT_JOINABLE", "cannot be joined.*level 1.*must be the same"),
+        (lambda: stud.join("test", at="Tels"), "NABLA_NOT_JOINABLE", "level 2, Tels"),
+        (lambda: stud.join("test", at="Subjects"), "NABLA_NESTED_ATTRIBUTE", "level 1.*There are: Subjs, Tels"),
+        (lambda: stud.join("test", at="Name"), "NABLA_NESTED_ATTRIBUTE", 'structured attribute "Name"'),
+        (lambda: stud.join("test", at="Subjs.Tests"), "NABLA_NESTED_ATTRIBUTE", "level 2, Subjs.*There are: Marks"),
+        (lambda: stud.join("test", at="Tels.Tel"), "NABLA_NESTED_ATTRIBUTE", "There are none at this level"),
+        (lambda: stud.union("test", at="Subjs"), "NABLA_NESTED_OPERANDS", "union at level 2, Subjs"),
+        (lambda: stud.project("Tels", at="Subjs"), "NABLA_NESTED_ATTRIBUTE", "level 2, Subjs"),
+        (lambda: stud.expand("Tel INT", at="Tels"), "NABLA_NOT_PRIME", "expand at level 2, Tels"),
+        (lambda: stud.select("Tel > 1", at="Subjs"), "NABLA_NESTED_ATTRIBUTE", "level 2, Subjs"),
+        (lambda: stud.join("clashing", at="Subjs"), "NABLA_NESTED_SCHEMA", 'two attributes .* are called "marks"'),
+        (lambda: stud.join("test", at=3), "NABLA_ARGUMENT", "the path of a level"),  # type: ignore[arg-type]
+        (lambda: stud.join("test", at="Subjs."), "NABLA_ARGUMENT", "the path of a level"),
     ],
 )
 def test_what_does_not_fit_is_refused_where_it_stands(view: Callable[[], Nested], code: str, what: str) -> None:
-    sources = {**SOURCES, "other": NestedSource(Schema.of("Name INT"))}
+    clashing = Schema.of("sjName STRING, Year INT, marks ARRAY<STRUCT<x INT>>")
+    more = {"other": NestedSource(Schema.of("Name INT")), "clashing": NestedSource(clashing)}
+    sources = {**SOURCES, **more}
     with pytest.raises(NablaError, match=what) as error:
         to_plan(view(), sources)
     assert error.value.code == code
@@ -139,9 +160,30 @@ def test_explain_names_the_form_of_every_operator() -> None:
     lines = forms(stud.select(Subjs=GOOD).join("teach").project("Name", Subjs=["Lects"]), SOURCES)
     assert [line.split("[")[0] for line in lines] == ["σ̂", "⋈", "π̂"]
     assert lines[0] == (
-        "σ̂[Subjs*: (Year = 1998 ∧ Marks*: (Mark >= 90) ≠ ∅) ≠ ∅] implementation form: σ̂(r±δ) = [σ̂(r)]∉K ⊕ σ̂([r]∈K ± δ)"
+        "σ̂[Subjs*: (Year = 1998 ∧ Marks*: (Mark >= 90) ≠ ∅) ≠ ∅] implementation form: σ̂(r±δ) = [σ̂(r)]∉K ⊕ σ̂([r]∈K ± δ); "
+        "if δ has only new keys, the limited standard form is used: rows are added, and none is looked for (lemma 4.4)"
     )
-    assert lines[1].endswith("for ⊕ it equals the standard form")
+    assert "; for ⊕ it equals the standard form; " in lines[1]
+    assert "a ⊖ of δ reads the change and no table" in lines[2]
+
+
+def test_explain_names_the_level_and_what_a_change_of_the_other_operand_touches() -> None:
+    (line,) = forms(stud.join("test", at="subjs"), SOURCES)
+    assert line.startswith("⋈@Subjs[{Name, Subjs*: {sjName, Year, Marks*: {testName, Mark}, TestNames*: ")
+    assert "r ⋈@Subjs (s±δ) = [r ⋈@Subjs s]∉K ⊕ ([r]∈K ⋈@Subjs (s±δ)) with K the keys of r that meet δ at Subjs" in line
+    assert "; for ⊕ it equals the standard form" in line
+
+
+def test_operators_work_below_the_top_level() -> None:
+    view = stud.select("Mark >= 90", at="Subjs.Marks").join("test", at="Subjs").project("TestNames", at=("Subjs",))
+    assert str(view) == (
+        "nested('stud').select(Subjs={'Marks': {'where': 'Mark >= 90'}}).join('test', at='Subjs')"
+        ".project('TestNames', at='Subjs')"
+    )
+    assert schema_of(view, SOURCES).text == (
+        "{Name, Subjs*: {sjName, Year, TestNames*: {TestName, Description}}, Tels*: {Tel}}"
+    )
+    assert str(eval(str(view), {"nested": nabla.nested})) == str(view)
 
 
 def test_the_flat_form_as_a_query() -> None:

@@ -64,7 +64,10 @@ class Staged:
 
 def cut(plan: Node, key: tuple[str, ...] = (), form: int = FORM, ansi: bool = True) -> Staged:
     """Make every grouping operator a stage, innermost first; an operator that equals an earlier one reads its stage. `form` is
-    that of the stored states, and `ansi` whether overflows are errors in the sessions that evaluate them."""
+    that of the stored states, and `ansi` whether overflows are errors in the sessions that evaluate them. A view that is
+    computed key by key has no stages: its rows are made anew from the tables."""
+    if key:
+        return Staged((), plan, key)
     stages: dict[Hashable, Stage] = {}
     operators: list[Stage] = []
 

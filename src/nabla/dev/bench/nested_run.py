@@ -2,8 +2,8 @@
 
 `rec` recomputes a view: its query over the updated tables is run and written. `mtn` maintains it in the worst case, if all
 keys of the update are in the table: rows of the view are deleted and their new versions inserted. `inc` maintains it in the
-best case, if no key of the update is there: the change is only computed and added. The tables themselves are updated before,
-in the same way for all three.
+best case, if no key of the update is there: the change is only computed and added. `less` recomputes it after the share was
+deleted, which is the falling line of the paper's figure 2. The tables themselves are updated before, in the same way for all.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Literal
 
 import nabla
-from nabla.dev.bench.university import EXPERIMENTS, Experiment, University
+from nabla.dev.bench.table24 import TABLE_24
+from nabla.dev.bench.university import Design, Experiment, University
 from nabla.errors import NablaError
 from nabla.lake.facade import Lake
 
 Say = Callable[[str], None]
 Operand = Literal["left", "right"]
-Kind = Literal["cre", "rec", "inc", "mtn"]
+Kind = Literal["cre", "rec", "less", "inc", "mtn"]
 AGAIN = "again"
 """The view that is recomputed, so that the maintained ones are never."""
 
@@ -32,7 +33,8 @@ class Workload:
 
     students: int
     sizes: tuple[float, ...] = (10, 20, 30, 40, 50)
-    experiments: tuple[Experiment, ...] = EXPERIMENTS
+    design: Design = TABLE_24
+    experiments: tuple[Experiment, ...] = TABLE_24.experiments
     rounds: int = 3
     operands: tuple[Operand, ...] = ("left", "right")
     verify: bool = False
@@ -56,8 +58,8 @@ def next_round(timed: Iterable[Timed]) -> int:
 
 def run(workload: Workload, folder: Path, say: Say, first_round: int = 0) -> Iterator[Timed]:
     """Yield all measurements as they are made. A lake in the folder from an earlier run is used again."""
-    university = University(nabla.open(folder), workload.students)
-    _build(university, workload, say)
+    university = University(nabla.open(folder), workload.students, workload.design)
+    build_university(university, workload, say)
     run = _Run(university, say)
     for experiment in workload.experiments:
         run.recompute(experiment)  # the first one is slower than all others
@@ -76,7 +78,8 @@ def run(workload: Workload, folder: Path, say: Say, first_round: int = 0) -> Ite
         say("verified: every view equals its query")
 
 
-def _build(university: University, workload: Workload, say: Say) -> None:
+def build_university(university: University, workload: Workload, say: Say) -> None:
+    """Create the relations and the views that are missing, and bring the views up to date."""
     lake = university.lake
     if not lake.status():
         say(f"building the university database with {workload.students} students")
@@ -95,6 +98,20 @@ def _build(university: University, workload: Workload, say: Say) -> None:
     lake.refresh(*(experiment.name for experiment in workload.experiments))
 
 
+def recompute(lake: Lake, experiment: Experiment) -> float:
+    """The seconds that a view takes to be built anew."""
+    seconds = lake.create_view(AGAIN, experiment.view, rebuild=True).seconds
+    lake.drop_view(AGAIN)
+    return seconds
+
+
+def maintain(lake: Lake, experiment: Experiment) -> float:
+    """The seconds that a view takes to be brought up to date from the change."""
+    report = lake.refresh(experiment.name, mode="strict")[experiment.name]
+    assert report.mode == "incremental", report
+    return report.seconds
+
+
 @dataclass(frozen=True)
 class _Run:
     university: University
@@ -105,14 +122,10 @@ class _Run:
         return self.university.lake
 
     def recompute(self, experiment: Experiment) -> float:
-        seconds = self.lake.create_view(AGAIN, experiment.view, rebuild=True).seconds
-        self.lake.drop_view(AGAIN)
-        return seconds
+        return recompute(self.lake, experiment)
 
     def maintain(self, experiment: Experiment) -> float:
-        report = self.lake.refresh(experiment.name, mode="strict")[experiment.name]
-        assert report.mode == "incremental", report
-        return report.seconds
+        return maintain(self.lake, experiment)
 
     def left(self, experiments: Sequence[Experiment], size: float, number: int) -> Iterator[Timed]:
         parts = self.university.parts("stud", size / 100)
@@ -124,6 +137,8 @@ class _Run:
         rows = self.university.rows("stud", size / 100)
         self.university.update("stud", rows, "⊖")
         self.lake.refresh(*(e.name for e in experiments), mode="strict")
+        for e in experiments:
+            yield self._timed(e, "left", size, number, "less", self.recompute(e))
         self.university.update("stud", rows, "⊕")
         for e in experiments:
             yield self._timed(e, "left", size, number, "inc", self.maintain(e))
@@ -134,6 +149,11 @@ class _Run:
             self.university.update(experiment.right, parts, sign)
             yield self._timed(experiment, "right", size, number, "mtn", self.maintain(experiment))
         yield self._timed(experiment, "right", size, number, "rec", self.recompute(experiment))
+        rows = self.university.rows(experiment.right, size / 100)
+        self.university.update(experiment.right, rows, "⊖")
+        self.lake.refresh(experiment.name, mode="strict")
+        self.university.update(experiment.right, rows, "⊕")
+        yield self._timed(experiment, "right", size, number, "inc", self.maintain(experiment))
 
     def _timed(
         self, experiment: Experiment, operand: Operand, size: float, number: int, kind: Kind, seconds: float

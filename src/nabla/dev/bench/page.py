@@ -8,20 +8,26 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import get_args
 
-from nabla.dev.bench import nested_limits, report, tpcds, tpch
+from nabla.dev.bench import nested_costs, nested_limits, report, tpcds, tpch
+from nabla.dev.bench.by_student import BY_STUDENT
 from nabla.dev.bench.findings import findings
 from nabla.dev.bench.measure import Measurement
-from nabla.dev.bench.nested_run import Timed
+from nabla.dev.bench.nested_costs import Costs
+from nabla.dev.bench.nested_run import Operand, Timed
 from nabla.dev.bench.plot import draw_curves, draw_limits, draw_right
 from nabla.dev.bench.records import Records
 from nabla.dev.bench.suite import Suite
+from nabla.dev.bench.table24 import TABLE_24
 from nabla.errors import NablaError
 
 PAGE = "performance.md"
 SHOWN = 0.1
 """The size of change, in percent, for which the page shows every view."""
 NOTHING = "Nothing is recorded yet."
+_DESIGNS = (("nested", BY_STUDENT), ("table24", TABLE_24))
+"""The designs of the university, with the names under which the page has them."""
 _PART = re.compile(r"(<!-- measured: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -45,12 +51,21 @@ def make(docs: Path) -> None:
     for suite in (tpch.suite(), tpcds.SUITE):
         if found := _measured(docs, suite):
             draw_curves(suite, found, docs, "incremental", "auto")
-    draw_limits(nested_limits.curves(_nested(docs), "left"), docs / "nested-limits.svg")
-    draw_right(nested_limits.curves(_nested(docs), "right"), docs / "nested-right.svg")
+    for name, design in _DESIGNS:
+        left, right = (nested_limits.curves(_nested(docs), operand, design) for operand in get_args(Operand))
+        if left:
+            draw_limits(left, design, docs / f"{name}-limits.svg")
+        if right:
+            draw_right(right, design, docs / f"{name}-right.svg")
 
 
 def _parts(docs: Path) -> Mapping[str, str]:
-    parts = {"nested": nested_limits.limits(_nested(docs)).markdown()}
+    timed = _nested(docs)
+    parts = {name: nested_limits.limits(timed, design).markdown() for name, design in _DESIGNS}
+    printed = nested_limits.printed(timed, TABLE_24)
+    costs = Records(Costs, docs / "measurements/nested_costs.jsonl").all
+    parts["table24-figures"] = "\n\n".join(s.markdown() for s in printed) or NOTHING
+    parts["table24-costs"] = nested_costs.table(costs).markdown() if costs else NOTHING
     for suite in (tpch.suite(), tpcds.SUITE):
         found = _measured(docs, suite)
         overview = report.overview(report.by_setting(found))

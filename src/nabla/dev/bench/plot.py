@@ -11,11 +11,12 @@ from nabla.dev.bench.measure import Measurement, Summary, geometric_mean, summar
 from nabla.dev.bench.nested_limits import Curves
 from nabla.dev.bench.nested_run import Kind
 from nabla.dev.bench.suite import Suite
-from nabla.dev.bench.university import EXPERIMENTS
+from nabla.dev.bench.university import Design
 from nabla.errors import NablaError
 
 _SCALES = ("#1f77b4", "#2ca02c", "#9467bd", "#ff7f0e")
-_COLOURS: Mapping[Kind, str] = {"rec": "#d62728", "inc": "#2ca02c", "mtn": "#1f77b4"}
+_COLOURS: Mapping[Kind, str] = {"rec": "#d62728", "less": "#ff9896", "inc": "#2ca02c", "mtn": "#1f77b4"}
+_LINES: Mapping[Kind, str] = {"less": "rec after deletions"}
 
 
 def draw_curves(suite: Suite, measurements: Sequence[Measurement], folder: Path, change: str, base: str) -> None:
@@ -102,9 +103,9 @@ def _means(curves: Iterable[Mapping[float, float]]) -> list[tuple[float, float]]
     return [(x, geometric_mean(values[x])) for x in sorted(values)]
 
 
-def draw_limits(found: Mapping[str, Curves], path: Path) -> None:
+def draw_limits(found: Mapping[str, Curves], design: Design, path: Path) -> None:
     """The paper's figure 2, for every view: where the curves of rec and mtn cross is the maintenance limit."""
-    shown = [e for e in EXPERIMENTS if e.name in found]
+    shown = [e for e in design.experiments if e.name in found]
     columns = min(3, len(shown))
     figure = _figure(3.6 * columns, 3.1 * -(-len(shown) // columns))
     panels = figure.subplots(-(-len(shown) // columns), columns, squeeze=False).flat
@@ -112,22 +113,26 @@ def draw_limits(found: Mapping[str, Curves], path: Path) -> None:
         for kind, colour in _COLOURS.items():
             curve = found[experiment.name].curve(kind)
             if curve:
-                axes.plot(*zip(*curve, strict=True), color=colour, marker="o", markersize=3, label=kind)
+                axes.plot(
+                    *zip(*curve, strict=True), color=colour, marker="o", markersize=3, label=_LINES.get(kind, kind)
+                )
         axes.axvline(experiment.paper, color="0.6", linewidth=1, linestyle=":", label="limit in the paper")
-        axes.set_title(f"{experiment.operator} on level {' and '.join(experiment.level)}", fontsize=10)
+        axes.set_title(experiment.title, fontsize=10)
         _against_size(axes)
     for axes in list(panels)[len(shown) :]:
         axes.set_visible(False)
     _save(figure, path)
 
 
-def draw_right(found: Mapping[str, Curves], path: Path) -> None:
+def draw_right(found: Mapping[str, Curves], design: Design, path: Path) -> None:
     """The paper's figure 4: maintaining joins after updates of the relation that is joined."""
     figure = _figure(5, 3.6)
     axes = figure.subplots()
-    for name, curves in found.items():
-        level = " and ".join(name.rpartition("_")[2])
-        axes.plot(*zip(*curves.curve("mtn"), strict=True), marker="o", markersize=3, label=f"mtn, level {level}")
+    for experiment in design.experiments:
+        if experiment.name in found:
+            curve = found[experiment.name].curve("mtn")
+            level = " and ".join(experiment.level)
+            axes.plot(*zip(*curve, strict=True), marker="o", markersize=3, label=f"mtn, level {level}")
     axes.axhline(1, color="#d62728", linewidth=1, linestyle="--", label="view creation")
     _against_size(axes)
     _save(figure, path)

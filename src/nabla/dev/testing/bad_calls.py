@@ -268,6 +268,7 @@ def _nested(lake: Lake) -> list[Call]:
         return lambda *values, **arguments: lake.create_view("new", make(*values, **arguments))
 
     wheres = (*bad.NO_TEXT, "nope = 1", "k = = 1", "parts = 1", "(", "rand() > 1", "", "k IN (SELECT 1)")
+    no_level = (5, "nope", "k", "parts.p", "", ["parts", 5], {"parts": 1}, Thing())
     return [
         Call("nested", view(nabla.nested), {}, {"table": bad.NO_NAME}),
         Call(
@@ -285,6 +286,19 @@ def _nested(lake: Lake) -> list[Call]:
             Call(f"nested {method}", view(getattr(whole, method)), {}, {"other": (*bad.NO_NAME, "t")})
             for method in ("union", "difference", "intersect", "join")
         ],
+        *[
+            Call(f"nested {method} at a level", view(getattr(whole, method)), {"other": "n"}, {"at": no_level})
+            for method in ("union", "difference", "intersect", "join")
+        ],
+        Call("select at a level", view(whole.select), {"where": "p = 1"}, {"at": no_level}),
+        Call("project at a level", view(whole.project), {}, {"at": no_level}),
+        Call("expand at a level", view(whole.expand), {"schema": "p INT"}, {"at": no_level}),
+        Call(
+            "join on",
+            view(whole.join),
+            {"other": "n"},
+            {"on": (5, "parts", ["parts"], {"nope": "parts"}, {"parts": 5})},
+        ),
     ]
 
 

@@ -15,6 +15,7 @@ from nabla.algebra.expressions import Column
 from nabla.algebra.nodes import Aggregate, At, Join, Node, Scan
 from nabla.algebra.reference.interpreter import Database, added, evaluate, negated
 from nabla.calculus.delta import Derivation
+from nabla.dev.testing import nested_laws, random_nested
 from nabla.dev.testing.detached_views import follow_detached_view
 from nabla.dev.testing.paper_states import (
     as_sets,
@@ -162,6 +163,31 @@ def detached_views_need_no_sources(seed: int) -> None:
     follow_detached_view(seed)
 
 
+def nested_equations_hold(seed: int) -> None:
+    """Liu, Vincent, section 4: every equation, in each of its forms."""
+    rng = Random(seed)
+    random_nested.check_equations(rng, random_nested.random_schema(rng))
+
+
+def nested_levels_hold(seed: int) -> None:
+    """Liu, Vincent, section 6.3.2: operators below the top level, with changes of either operand."""
+    rng = Random(seed)
+    nested_laws.check_level_equations(rng, random_nested.random_schema(rng))
+
+
+def nested_counts_hold(seed: int) -> None:
+    """Liu, Vincent, section 4.6: with counts beside it, a projection is maintained without its relation."""
+    rng = Random(seed)
+    nested_laws.check_counts(rng, random_nested.random_schema(rng))
+
+
+def nested_views_are_maintained(seed: int) -> None:
+    """Liu, Vincent, section 5: views of several operators, at any level, are maintained from the changes of their tables."""
+    rng = Random(seed)
+    expression, sources = random_nested.random_view(rng)
+    random_nested.check_expression(random_nested.random_states(rng, expression, sources))
+
+
 PROPERTIES: dict[str, Callable[[int], None]] = {
     "pairs": pairs_are_minimal,
     "signed": signed_bags_agree,
@@ -171,4 +197,8 @@ PROPERTIES: dict[str, Callable[[int], None]] = {
     "count": counts_are_right,
     "change-tables": change_tables_agree,
     "detached": detached_views_need_no_sources,
+    "nested": nested_equations_hold,
+    "nested-levels": nested_levels_hold,
+    "nested-counts": nested_counts_hold,
+    "nested-views": nested_views_are_maintained,
 }

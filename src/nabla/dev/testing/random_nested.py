@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 from nabla.algebra.reference.interpreter import Bag, Database, added, evaluate, negated
 from nabla.dev.testing import maintained
@@ -16,7 +17,8 @@ from nabla.errors import NablaError
 from nabla.frontends.nested import equations, meaning, model, operators
 from nabla.frontends.nested.conditions import Selection, condition
 from nabla.frontends.nested.equations import Operator, Sign
-from nabla.frontends.nested.language import Nest, Nested, Shape, nest, nested
+from nabla.frontends.nested.language import Nested, Shape, nest, nested
+from nabla.frontends.nested.levels import level_schema
 from nabla.frontends.nested.meaning import NestedSource
 from nabla.frontends.nested.model import Relation
 from nabla.frontends.nested.plans import to_plan
@@ -119,6 +121,8 @@ def random_expression(rng: Random, sources: dict[str, NestedSource], depth: int)
         return nested(rng.choice("rs")) if rng.random() < 0.9 else nest("f", *shape_of(schema))
     inner = random_expression(rng, sources, depth - 1)
     own = meaning.schema_of(inner, sources)
+    if rng.random() < 0.35:
+        return random_level_operator(rng, sources, inner)
     if own == schema and rng.random() < 0.5:
         other = random_expression(rng, sources, depth - 1)
         if meaning.schema_of(other, sources) == own:
@@ -131,7 +135,43 @@ def random_expression(rng: Random, sources: dict[str, NestedSource], depth: int)
         return inner.project(*shape_of(random_subschema(rng, own)))
     if choice < 0.7:
         return inner.project().expand(", ".join(f"{name} {kind}" for name, kind in schema.types.items()))
-    return inner.join("t") if _joinable(own, sources["t"].schema) else inner
+    if not _joinable(own, sources["t"].schema):
+        return inner
+    return inner.join("t", on=random_meetings(rng, own, sources["t"].schema))
+
+
+def random_level_operator(rng: Random, sources: dict[str, NestedSource], inner: Nested) -> Nested:
+    """An operator below the top level: the other operand is u, which has the schema of a level of r, or w, joinable with it."""
+    schema, own = meaning.schema_of(inner, sources), sources["u"].schema
+    paths = [path for path, _ in schema.walk() if path]
+    if not paths:
+        return inner
+    same = [path for path in paths if level_schema(schema, path) == own]
+    if same and rng.random() < 0.5:
+        return rng.choice((inner.union, inner.difference, inner.intersect, inner.join))("u", at=rng.choice(same))
+    joinable = [path for path in paths if _joinable(level_schema(schema, path), sources["w"].schema)]
+    if joinable and rng.random() < 0.5:
+        path, other = rng.choice(joinable), sources["w"].schema
+        on = random_meetings(rng, level_schema(schema, path), other)
+        return inner.join(nested("w").select(**_by_name(rng, other)), at=path, on=on)
+    path = rng.choice(paths)
+    level = level_schema(schema, path)
+    if rng.random() < 0.4:
+        return inner.select(at=path, **_by_name(rng, level))
+    small = random_subschema(rng, level)
+    projected = inner.project(*shape_of(small), at=path)
+    back = rng.random() < 0.5
+    return projected.expand(", ".join(f"{n} {kind}" for n, kind in level.types.items()), at=path) if back else projected
+
+
+def random_meetings(rng: Random, r: Schema, s: Schema) -> dict[str, str]:
+    """Subrelations of two schemas that can meet, or none."""
+    common = [(p, q) for p, own in r.parts for q, other in s.parts if set(own.atoms) & set(other.atoms)]
+    return dict([rng.choice(common)]) if common and rng.random() < 0.5 else {}
+
+
+def _by_name(rng: Random, schema: Schema) -> dict[str, Any]:
+    return dict(random_selection(rng, schema))
 
 
 def _joinable(r: Schema, s: Schema) -> bool:
@@ -151,7 +191,9 @@ def random_view(rng: Random, height: int = 3) -> tuple[Nested, dict[str, NestedS
 def random_sources(rng: Random, height: int = 3) -> dict[str, NestedSource]:
     schema = random_schema(rng, height)
     flat = Schema(tuple((name, kind) for _, name, kind in schema.all_atoms))
-    schemas = {"r": schema, "s": schema, "t": random_partner(rng, schema), "f": flat}
+    level = rng.choice([part for path, part in schema.walk() if path] or [schema])
+    below = {"u": level, "w": random_partner(rng, level)}
+    schemas = {"r": schema, "s": schema, "t": random_partner(rng, schema), "f": flat, **below}
     return {name: NestedSource(s) for name, s in schemas.items()}
 
 
@@ -230,7 +272,7 @@ def check_expression(case: NestedCase) -> None:
     assert rows(model.relation(found, schema), schema) == found, case
     changed = frozenset(name for name in case.sources if case.before[name] != case.after[name])
     maintained.check(plan, case.database, changed)
-    if not any(isinstance(part, Nest) for part in case.expression.walk()):
+    if meaning.is_by_key(case.expression, case.sources):
         maintained.check(plan, case.database, changed, key=schema.key)
 
 

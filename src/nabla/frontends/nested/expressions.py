@@ -9,7 +9,8 @@ the same for keys that are structs, and subrelations are short.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from nabla.algebra.build import (
     TRUE,
@@ -30,6 +31,7 @@ from nabla.algebra.expressions import Apply, Expr, Lambda, Literal, Variable
 from nabla.algebra.normalize import cast
 from nabla.algebra.result_types import element_type
 from nabla.frontends.nested.conditions import Condition
+from nabla.frontends.nested.levels import Meeting
 from nabla.frontends.nested.schema import Schema, join_schemas
 
 Body = Callable[[Expr], Expr]
@@ -38,6 +40,12 @@ Values = Mapping[str, Expr]
 """The values of attributes, by name."""
 Pair = Callable[[Expr, Expr, int], Values]
 """The structured attributes of a tuple that two tuples with one key make, by name."""
+Met = Callable[[Expr, Expr, int], Iterable[Expr]]
+"""Tests that two tuples with one key have to pass to be a pair."""
+
+
+def always(t: Expr, w: Expr, depth: int) -> tuple[Expr, ...]:
+    return ()
 
 
 def empty(schema: Schema) -> Expr:
@@ -195,6 +203,38 @@ def _selects(condition: Condition) -> bool:
     return not _is_trivial(condition) or any(_selects(part) for _, part in condition.parts)
 
 
+# Levels below the top
+
+
+def change_level(
+    values: Values, path: Sequence[str], r: Schema, result: Schema, change: Callable[[Expr, int], Expr], depth: int = 1
+) -> dict[str, Expr]:
+    """The structured attributes of a tuple over R, with the subrelation at the path changed. `change` gets that subrelation
+    and the depth of lambdas around it."""
+    name, *rest = path
+
+    def body(t: Expr) -> Expr:
+        inner = change_level(_parts(t, r[name]), rest, r[name], result[name], change, depth + 1)
+        return _tuple(t, result[name], inner)
+
+    changed = _transform(values[name], depth, body) if rest else change(values[name], depth)
+    return {**values, name: changed}
+
+
+def level_keys(values: Values, path: Sequence[str], schema: Schema) -> Expr:
+    """The keys of the tuples that the subrelations at the path have, each once, as an array of structs."""
+
+    def keys(values: Values, path: Sequence[str], schema: Schema, depth: int) -> Expr:
+        name, *rest = path
+        part = schema[name]
+        if not rest:
+            return _transform(values[name], depth, lambda t: struct(_key(t, part)))
+        return flatten(_transform(values[name], depth, lambda t: keys(_parts(t, part), rest, part, depth + 1)))
+
+    found = keys(values, path, schema, 1)
+    return call("array_distinct", found, type=found.type, nullable=found.nullable)
+
+
 # Two operands
 
 
@@ -219,25 +259,21 @@ def _unpack(value: Expr, schema: Schema) -> Expr:
     return call("arrays_zip", *columns, type=schema.array)
 
 
-def _partners(t: Expr, v: Expr, schema: Schema, depth: int) -> Expr:
-    return _filter(v, depth, lambda w: _same_key(schema, t, w))
-
-
 def _has_partner(t: Expr, v: Expr, schema: Schema, depth: int) -> Expr:
     return _exists(v, depth, lambda w: _same_key(schema, t, w))
 
 
-def _pair_tuple(t: Expr, v: Expr, schema: Schema, result: Schema, pair: Pair, depth: int) -> Expr:
-    """The tuple that t makes with the tuple of v that has its key: a relation of at most one tuple."""
-    partners = _partners(t, v, schema, depth)
+def _pair_tuple(t: Expr, v: Expr, schema: Schema, result: Schema, pair: Pair, depth: int, met: Met = always) -> Expr:
+    """The tuple that t makes with the tuple of v that has its key, if both meet: a relation of at most one tuple."""
+    partners = _filter(v, depth, lambda w: all_of((_same_key(schema, t, w), *met(t, w, depth + 1))))
     return _transform(partners, depth, lambda w: _tuple(t, result, pair(t, w, depth + 1)))
 
 
-def _match(u: Expr, v: Expr, r: Schema, s: Schema, result: Schema, pair: Pair, depth: int) -> Expr:
-    """A tuple for every pair of tuples with one key, in the order of u."""
+def _match(u: Expr, v: Expr, r: Schema, s: Schema, result: Schema, pair: Pair, depth: int, met: Met = always) -> Expr:
+    """A tuple for every pair of tuples with one key that meet, in the order of u."""
 
     def body(u: Expr, v: Expr) -> Expr:
-        return flatten(_transform(u, depth + 1, lambda t: _pair_tuple(t, v, r, result, pair, depth + 2)))
+        return flatten(_transform(u, depth + 1, lambda t: _pair_tuple(t, v, r, result, pair, depth + 2, met)))
 
     return _both(u, v, r, s, depth, body)
 
@@ -253,7 +289,7 @@ def union(u: Expr, v: Expr, schema: Schema, depth: int = 1) -> Expr:
     def body(u: Expr, v: Expr) -> Expr:
         ours = flatten(_transform(u, depth + 1, lambda t: merged(t, v))) if schema.parts else u
         theirs = _filter(v, depth + 1, lambda t: negate(_has_partner(t, u, schema, depth + 2)))
-        return _sort(call("concat", ours, theirs, type=schema.array))
+        return sort(call("concat", ours, theirs, type=schema.array))
 
     return _both(u, v, schema, schema, depth, body)
 
@@ -294,11 +330,27 @@ def intersect_parts(u: Values, v: Values, schema: Schema, depth: int = 1) -> dic
     return {name: intersection(u[name], v[name], part, depth) for name, part in schema.parts}
 
 
-def join(u: Expr, v: Expr, r: Schema, s: Schema, depth: int = 1) -> Expr:
+def join(u: Expr, v: Expr, r: Schema, s: Schema, depth: int = 1, on: Sequence[Meeting] = ()) -> Expr:
     def pair(t: Expr, w: Expr, depth: int) -> Values:
         return join_parts(_parts(t, r), _parts(w, s), r, s, depth)
 
-    return _match(u, v, r, s, join_schemas(r, s), pair, depth)
+    def met(t: Expr, w: Expr, depth: int) -> Iterable[Expr]:
+        return meet(_parts(t, r), _parts(w, s), r, s, on, depth)
+
+    return _match(u, v, r, s, join_schemas(r, s), pair, depth, met)
+
+
+def meet(u: Values, v: Values, r: Schema, s: Schema, on: Iterable[Meeting], depth: int = 1) -> list[Expr]:
+    """Tests whether subrelations of two tuples have tuples that are equal in their common atoms."""
+
+    def equal_atoms(m: Meeting, t: Expr, w: Expr) -> Expr:
+        ours, theirs = _key(t, r[m.ours]), _key(w, s[m.theirs])
+        return all_of(equal(ours[name], theirs[name], null_safe=True) for name in m.common)
+
+    def some(m: Meeting, t: Expr) -> Expr:
+        return _exists(v[m.theirs], depth + 1, lambda w: equal_atoms(m, t, w))
+
+    return [_exists(u[m.ours], depth, partial(some, m)) for m in on]
 
 
 def join_parts(u: Values, v: Values, r: Schema, s: Schema, depth: int = 1) -> dict[str, Expr]:
@@ -309,7 +361,7 @@ def join_parts(u: Values, v: Values, r: Schema, s: Schema, depth: int = 1) -> di
 # Any arrays
 
 
-def _sort(value: Expr) -> Expr:
+def sort(value: Expr) -> Expr:
     return call("sort_array", value, type=value.type, nullable=value.nullable)
 
 
@@ -320,7 +372,7 @@ def merge(value: Expr, schema: Schema, depth: int = 1) -> Expr:
     def union_of(whole: Expr) -> Expr:
         keys = _transform(whole, depth + 1, lambda t: struct(_key(t, schema)))
         distinct = call("array_distinct", keys, type=keys.type)
-        return _sort(_transform(distinct, depth + 1, lambda key: made(whole, key)))
+        return sort(_transform(distinct, depth + 1, lambda key: made(whole, key)))
 
     def made(whole: Expr, key: Expr) -> Expr:
         own = _filter(whole, depth + 2, lambda t: _same_key(schema, t, key))
@@ -341,4 +393,4 @@ def canonical(value: Expr, schema: Schema, depth: int = 1) -> Expr:
         parts = {n: canonical(field(t, n, part.array), part, depth + 1) for n, part in schema.parts}
         return when(is_not_null(t), _tuple(t, schema, parts))
 
-    return _sort(_transform(coalesce(value, empty(schema)), depth, body))
+    return sort(_transform(coalesce(value, empty(schema)), depth, body))

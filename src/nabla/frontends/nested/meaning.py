@@ -9,8 +9,17 @@ from typing import Any
 from nabla.errors import NablaError
 from nabla.frontends.nested import language, model, operators
 from nabla.frontends.nested.conditions import condition
-from nabla.frontends.nested.language import Nested, Shape, entries
-from nabla.frontends.nested.model import Relation
+from nabla.frontends.nested.language import Binary, Nested, Shape, entries
+from nabla.frontends.nested.levels import (
+    Meeting,
+    Path,
+    apply_at,
+    level_schema,
+    read_meetings,
+    replace_level,
+    spell_path,
+)
+from nabla.frontends.nested.model import Key, Relation
 from nabla.frontends.nested.schema import Schema, is_prime, join_schemas, level, resolver, same
 
 
@@ -44,8 +53,30 @@ def schema_of(expression: Nested, sources: Sources) -> Schema:
     return _SCHEMAS[type(expression)](expression, sources)
 
 
+def is_by_key(expression: Nested, sources: Sources) -> bool:
+    """Whether the rows of the result with a key depend on rows of tables with that key, and below the top level on rows that
+    they meet there: for tables in PNF. A union below the top level adds all rows of a table to every row."""
+    return all(
+        source_of(e.name, sources)[1].pnf
+        if isinstance(e, language.Table)
+        else not isinstance(e, language.Nest) and not (isinstance(e, language.Union) and e.at)
+        for e in expression.walk()
+    )
+
+
+def path_of(e: language.Project | language.Expand | Binary, sources: Sources) -> Path:
+    """The level at which an operator works, as the schema of its operand spells it."""
+    return spell_path(e.at, schema_of(e.left if isinstance(e, Binary) else e.input, sources)) if e.at else ()
+
+
+def _at_level(schema: Schema, at: Path, make: Callable[[Schema, Path], Schema]) -> Schema:
+    """The schema of the result of an operator that works at a level."""
+    path = spell_path(at, schema)
+    return replace_level(schema, path, make(level_schema(schema, path), path))
+
+
 def _project_schema(e: language.Project, sources: Sources) -> Schema:
-    return subschema(e.shape, schema_of(e.input, sources))
+    return _at_level(schema_of(e.input, sources), e.at, lambda own, path: subschema(e.shape, own, path))
 
 
 def subschema(shape: Shape, schema: Schema, path: tuple[str, ...] = ()) -> Schema:
@@ -83,15 +114,23 @@ def _nested(e: language.Nest, sources: Sources) -> Schema:
 
 
 def _expand_schema(e: language.Expand, sources: Sources) -> Schema:
-    schema, target = schema_of(e.input, sources), Schema.of(e.target)
-    if not is_prime(schema, target):
-        raise NablaError(
-            "NABLA_NOT_PRIME",
-            f"{schema.typed} is not a prime subschema of {target.typed}",
-            place="expand",
-            remedy="Name all that it has, with the same types and the same atomic attributes at every level.",
-        )
-    return target
+    target = Schema.of(e.target)
+
+    def expand(own: Schema, path: Path) -> Schema:
+        if not is_prime(own, target):
+            raise NablaError(
+                "NABLA_NOT_PRIME",
+                f"{own.typed} is not a prime subschema of {target.typed}",
+                place=_place("expand", path),
+                remedy="Name all that it has, with the same types and the same atomic attributes at every level.",
+            )
+        return target
+
+    return _at_level(schema_of(e.input, sources), e.at, expand)
+
+
+def _place(operator: str, path: Path) -> str:
+    return f"{operator} at {level(path)}" if path else operator
 
 
 def _select_schema(e: language.Select, sources: Sources) -> Schema:
@@ -100,16 +139,37 @@ def _select_schema(e: language.Select, sources: Sources) -> Schema:
     return schema
 
 
-def _binary_schema(e: language.Union | language.Difference | language.Intersect, sources: Sources) -> Schema:
-    left, right = schema_of(e.left, sources), schema_of(e.right, sources)
-    if not same(left, right):
-        raise NablaError(
-            "NABLA_NESTED_OPERANDS",
-            f"{left.typed} and {right.typed} are different schemas",
-            place=type(e).__name__.lower(),
-            remedy="Expand or project one of them, so that both have the same attributes and types at every level.",
-        )
-    return left
+def _binary_schema(e: Binary, sources: Sources) -> Schema:
+    right = schema_of(e.right, sources)
+
+    def same_as_right(own: Schema, path: Path) -> Schema:
+        if not same(own, right):
+            raise NablaError(
+                "NABLA_NESTED_OPERANDS",
+                f"{own.typed} and {right.typed} are different schemas",
+                place=_place(type(e).__name__.lower(), path),
+                remedy="Expand or project one of them, so that both have the same attributes and types at every level.",
+            )
+        return own
+
+    return _at_level(schema_of(e.left, sources), e.at, same_as_right)
+
+
+def _join_schema(e: language.Join, sources: Sources) -> Schema:
+    right = schema_of(e.right, sources)
+
+    def joined(own: Schema, path: Path) -> Schema:
+        result = join_schemas(own, right, path)
+        read_meetings(e.on, own, right, path)
+        return result
+
+    return _at_level(schema_of(e.left, sources), e.at, joined)
+
+
+def meetings_of(e: language.Join, sources: Sources) -> tuple[Meeting, ...]:
+    """The subrelations that must meet in a join."""
+    path = path_of(e, sources)
+    return read_meetings(e.on, level_schema(schema_of(e.left, sources), path), schema_of(e.right, sources), path)
 
 
 _SCHEMAS: dict[type[Nested], Callable[[Any, Sources], Schema]] = {
@@ -121,8 +181,33 @@ _SCHEMAS: dict[type[Nested], Callable[[Any, Sources], Schema]] = {
     language.Union: _binary_schema,
     language.Difference: _binary_schema,
     language.Intersect: _binary_schema,
-    language.Join: lambda e, sources: join_schemas(schema_of(e.left, sources), schema_of(e.right, sources)),
+    language.Join: _join_schema,
 }
+
+
+_BINARY: dict[type[Binary], Callable[[Relation, Relation], Relation]] = {
+    language.Union: operators.union,
+    language.Difference: operators.difference,
+    language.Intersect: operators.intersection,
+    language.Join: operators.join,
+}
+
+
+def _join_where_met(e: language.Join, sources: Sources) -> Callable[[Relation, Relation], Relation]:
+    """The join of tuples whose subrelations meet."""
+    r, s = level_schema(schema_of(e.left, sources), path_of(e, sources)), schema_of(e.right, sources)
+    tests = [
+        (m, [(r[m.ours].key.index(name), s[m.theirs].key.index(name)) for name in m.common])
+        for m in meetings_of(e, sources)
+    ]
+
+    def combine(u: Relation, v: Relation) -> Relation:
+        def met(key: Key) -> bool:
+            return all(operators.meet(u[key][m.ours], v[key][m.theirs], places) for m, places in tests)
+
+        return operators.join({key: t for key, t in u.items() if key in v and met(key)}, v)
+
+    return combine
 
 
 def evaluate(expression: Nested, sources: Sources, relations: Mapping[str, Relation]) -> Relation:
@@ -139,18 +224,16 @@ def evaluate(expression: Nested, sources: Sources, relations: Mapping[str, Relat
             case language.Select():
                 schema = schema_of(e.input, sources)
                 return operators.selection(value(e.input), condition(e.selection, schema), schema)
-            case language.Project():
-                return operators.projection(value(e.input), schema_of(e, sources))
-            case language.Expand():
-                return operators.expansion(value(e.input), schema_of(e, sources))
-            case language.Union():
-                return operators.union(value(e.left), value(e.right))
-            case language.Difference():
-                return operators.difference(value(e.left), value(e.right))
-            case language.Intersect():
-                return operators.intersection(value(e.left), value(e.right))
-            case language.Join():
-                return operators.join(value(e.left), value(e.right))
+            case language.Project() | language.Expand():
+                path = path_of(e, sources)
+                schema = level_schema(schema_of(e, sources), path)
+                change = operators.projection if isinstance(e, language.Project) else operators.expansion
+                return apply_at(value(e.input), path, lambda u: change(u, schema))
+            case Binary():
+                combine, right = _BINARY[type(e)], value(e.right)
+                if isinstance(e, language.Join) and e.on:
+                    combine = _join_where_met(e, sources)
+                return apply_at(value(e.left), path_of(e, sources), lambda u: combine(u, right))
         raise AssertionError(f"{type(e).__name__} has no meaning")
 
     return value(expression)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from nabla.frontends.nested import language
 from nabla.frontends.nested.conditions import condition
 from nabla.frontends.nested.equations import EQUATIONS
-from nabla.frontends.nested.language import Nested
-from nabla.frontends.nested.meaning import Sources, schema_of
+from nabla.frontends.nested.language import Binary, Nested
+from nabla.frontends.nested.level_equations import LEVEL_EQUATIONS
+from nabla.frontends.nested.levels import Path
+from nabla.frontends.nested.meaning import Sources, meetings_of, path_of, schema_of
 
 _SYMBOLS: dict[type[Nested], str] = {
     language.Expand: "η",
@@ -27,17 +29,46 @@ def forms(expression: Nested, sources: Sources) -> tuple[str, ...]:
 
 
 def _form(e: Nested, sources: Sources) -> str:
+    path = path_of(e, sources) if isinstance(e, language.Project | language.Expand | Binary) else ()
     symbol = _SYMBOLS[type(e)]
+    op = f"{symbol}@{'.'.join(path)}" if path else symbol
     if symbol in _UNARY:
-        law = f"{symbol}(r±δ) = [{symbol}(r)]∉K ⊕ {symbol}([r]∈K ± δ)"
+        law = f"{op}(r±δ) = [{op}(r)]∉K ⊕ {op}([r]∈K ± δ)"
+    elif path:
+        law = f"(r±δ) {op} s = [r {op} s]∉K ⊕ (([r]∈K ± δ) {op} s), {_right_law(symbol, op, path)}"
     else:
-        law = f"(r±δ){symbol}s = [r{symbol}s]∉K ⊕ (([r]∈K ± δ){symbol}[s]∈K)"
-    simpler = [x for x in EQUATIONS if x.operator == symbol and x.form == "standard"]
-    also = f"; for {' and '.join(x.sign for x in simpler)} it equals the standard form" if simpler else ""
-    return f"{symbol}[{_what(e, sources)}] implementation form: {law}{also}"
+        law = f"(r±δ){op}s = [r{op}s]∉K ⊕ (([r]∈K ± δ){op}[s]∈K)"
+    needs_meeting = isinstance(e, language.Join) and bool(e.on)
+    signs = [] if needs_meeting else _standard_signs(symbol, bool(path))
+    also = f"; for {' and '.join(signs)} it equals the standard form" if signs else ""
+    return f"{op}[{_what(e, sources)}] implementation form: {law}{also}{_LIMITED.get(symbol, '')}"
+
+
+def _right_law(symbol: str, op: str, path: Path) -> str:
+    keys = "all keys of r" if symbol == "⊕" else f"the keys of r that meet δ at {'.'.join(path)}"
+    return f"r {op} (s±δ) = [r {op} s]∉K ⊕ ([r]∈K {op} (s±δ)) with K {keys}"
+
+
+_NEW_KEYS = "if δ has only new keys, the limited standard form is used: rows are added, and none is looked for"
+_LIMITED: dict[str, str] = {
+    "σ̂": f"; {_NEW_KEYS} (lemma 4.4)",
+    "π̂": f"; {_NEW_KEYS}; a ⊖ of δ reads the change and no table, because it has the rows whole (section 4.6)",
+    "⊙": f"; {_NEW_KEYS} (lemma 4.6)",
+    "⋈": f"; {_NEW_KEYS} (lemma 4.7)",
+}
+
+
+def _standard_signs(symbol: str, below: bool) -> list[str]:
+    """The signs of updates of r for which the standard form holds."""
+    if below and symbol not in _UNARY:
+        return [x.sign for x in LEVEL_EQUATIONS if (x.operator, x.operand, x.form) == (symbol, "r", "standard")]
+    return [x.sign for x in EQUATIONS if x.operator == symbol and x.form == "standard"]
 
 
 def _what(e: Nested, sources: Sources) -> str:
     if isinstance(e, language.Select):
         return condition(e.selection, schema_of(e.input, sources)).text
+    if isinstance(e, language.Join) and e.on:
+        met = ", ".join(f"{m.ours}* meets {m.theirs}* in {', '.join(m.common)}" for m in meetings_of(e, sources))
+        return f"{schema_of(e, sources).text}, where {met}"
     return schema_of(e, sources).text

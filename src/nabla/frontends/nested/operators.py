@@ -6,7 +6,7 @@ subrelations: `any` of none is false, `all` of none is true. Both operands have 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from nabla.algebra.reference.evaluator import Slot, compile_expression, parse_type
@@ -72,6 +72,12 @@ def intersection(r: Relation, s: Relation) -> Relation:
 def join(r: Relation, s: Relation) -> Relation:
     """r ⋈ s: keys of both; common structured attributes are joined, the others are carried over (definition 2.12)."""
     return {k: _join_parts(u, s[k]) for k, u in r.items() if k in s}
+
+
+def meet(u: Relation, v: Relation, places: Sequence[tuple[int, int]]) -> bool:
+    """Whether two relations have tuples that are equal in some atoms; `places` are those of each atom in both keys."""
+    ours = {tuple(key[i] for i, _ in places) for key in u}
+    return any(tuple(key[j] for _, j in places) in ours for key in v)
 
 
 def _join_parts(u: Tuple, v: Tuple) -> Tuple:

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from typing import Any
 
-from nabla.algebra.build import TRUE, any_of, case, equal, is_not_null, is_null, negate, when
+from nabla.algebra.build import TRUE, any_of, call, case, coalesce, equal, is_not_null, is_null, negate, when
 from nabla.algebra.calls import Call, Named
 from nabla.algebra.expressions import Column, Expr
 from nabla.algebra.names import unique_name
-from nabla.algebra.nodes import Aggregate, At, Distinct, Filter, Join, JoinKind, Node, Project, Scan
+from nabla.algebra.nodes import Aggregate, At, Distinct, Filter, Generate, Join, JoinKind, Node, Project, Scan
 from nabla.frontends.nested import expressions as nested
 from nabla.frontends.nested import language
 from nabla.frontends.nested.conditions import condition
-from nabla.frontends.nested.language import Nested
-from nabla.frontends.nested.meaning import Sources, schema_of, source_of
+from nabla.frontends.nested.language import Binary, Nested
+from nabla.frontends.nested.levels import Path, level_schema
+from nabla.frontends.nested.meaning import Sources, meetings_of, path_of, schema_of, source_of
 from nabla.frontends.nested.schema import Schema
 from nabla.rewrite.passes import DEFINITION, Keys, rewrite
 
@@ -37,6 +39,19 @@ class Planned:
     def parts(self) -> dict[str, Expr]:
         """The values of the structured attributes."""
         return {name: self.columns[name].ref for name in self.schema.structured}
+
+    @property
+    def tuple(self) -> Expr:
+        """A row as a tuple of a subrelation."""
+        return nested.struct({name: self.columns[name].ref for name in self.schema.names})
+
+
+_COMBINE: Mapping[type[Binary], Callable[[Expr, Expr, Schema, Schema, int], Expr]] = {
+    language.Union: lambda u, v, r, s, depth: nested.union(u, v, r, depth),
+    language.Difference: lambda u, v, r, s, depth: nested.difference(u, v, r, depth),
+    language.Intersect: lambda u, v, r, s, depth: nested.intersection(u, v, r, depth),
+    language.Join: nested.join,
+}
 
 
 def to_plan(expression: Nested, sources: Sources) -> Node:
@@ -67,12 +82,14 @@ class Planner:
         }
 
     def plan(self, expression: Nested) -> Planned:
+        if isinstance(expression, Binary) and expression.at:
+            return self._below(expression)
         return self._plans[type(expression)](expression)
 
     # Leaves
 
     def scan(self, table: str, schema: Schema) -> Planned:
-        columns = {name: self._column(name, kind) for name, kind in schema.types.items()}
+        columns = self._columns(schema)
         return Planned(Scan(table, At.NEW, tuple(columns.values()), tuple(columns)), schema, columns)
 
     def _table(self, e: language.Table) -> Planned:
@@ -122,7 +139,7 @@ class Planner:
         return self._with_parts(Planned(kept, r.schema, r.columns), r.schema, parts)
 
     def _project(self, e: language.Project) -> Planned:
-        r, schema = self.plan(e.input), schema_of(e, self.sources)
+        r, schema = self.plan(e.input), schema_of(e, self.sources)  # all levels: they stay as they are but for `at`
         return self._with_parts(r, schema, nested.project_parts(r.parts, r.schema, schema))
 
     def _expand(self, e: language.Expand) -> Planned:
@@ -142,6 +159,9 @@ class Planner:
     def _join(self, e: language.Join) -> Planned:
         r, s = self.plan(e.left), self.plan(e.right)
         met = self._join_on_key(r, s, "inner")
+        tests = nested.meet(r.parts, s.parts, r.schema, s.schema, meetings_of(e, self.sources))
+        if tests:
+            met = Planned(Filter(met.node, tuple(tests)), r.schema, r.columns)
         return self._with_parts(
             met, schema_of(e, self.sources), nested.join_parts(r.parts, s.parts, r.schema, s.schema)
         )
@@ -172,6 +192,80 @@ class Planner:
         kept = Planned(Filter(reduced.node, (left,)), r.schema, reduced.columns)
         return self._compute(kept.node, r.schema, {n: c.ref for n, c in kept.columns.items()})
 
+    # Below the top level
+
+    def _below(self, e: Binary) -> Planned:
+        """An operator with one relation s for the subrelations at a level of every tuple of r."""
+        r, s, path = self.plan(e.left), self.plan(e.right), path_of(e, self.sources)
+        schema, level = schema_of(e, self.sources), level_schema(r.schema, path)
+        if not isinstance(e, language.Join):
+            s = self._with_parts(s, level, nested.project_parts(s.parts, s.schema, level))
+        if isinstance(e, language.Join | language.Intersect) and len(path) == 1:
+            return self._pairs_below(e, r, s, path[0])
+        whole = isinstance(e, language.Union)
+        met, theirs = self._beside_all(r, s) if whole else self._beside_matches(r, s, path)
+        combine = _COMBINE[type(e)]
+        if isinstance(e, language.Join) and e.on:
+            combine = partial(nested.join, on=meetings_of(e, self.sources))
+        parts = nested.change_level(
+            r.parts, path, r.schema, schema, lambda u, depth: combine(u, theirs, level, s.schema, depth)
+        )
+        return self._with_parts(met, schema, parts)
+
+    def _pairs_below(self, e: language.Join | language.Intersect, r: Planned, s: Planned, name: str) -> Planned:
+        """A join or an intersection on the second level: the subrelation is unnested, its tuples find those of s by their
+        keys, and the pairs are nested again. That is cheaper than to search in arrays."""
+        schema, level = schema_of(e, self.sources), r.schema[name]
+        keys, own = self._rename_key(r), self._columns(level)
+        each = self._unnest(r, keys, r.parts[name], [own[n] for n in level.names])
+        ours = Planned(each, level, own)
+        pairs: Node = Join(each, s.node, _on(ours, s), "inner")
+        if isinstance(e, language.Join):
+            tests = nested.meet(ours.parts, s.parts, level, s.schema, meetings_of(e, self.sources))
+            pairs = Filter(pairs, tuple(tests)) if tests else pairs
+            parts = nested.join_parts(ours.parts, s.parts, level, s.schema)
+        else:
+            parts = nested.intersect_parts(ours.parts, s.parts, level)
+        values = {n: own[n].ref for n in level.key} | parts
+        made = nested.struct({n: values[n] for n in schema[name].names})
+        met, listed = self._beside_lists(r, keys, pairs, made, schema[name])
+        return self._with_parts(met, schema, {**r.parts, name: nested.sort(listed)})
+
+    def _beside_all(self, r: Planned, s: Planned) -> tuple[Planned, Expr]:
+        """Every tuple of r beside the whole of s, as an array."""
+        listed = self._column("theirs", f"array<{s.tuple.type}>")
+        whole = Aggregate(s.node, (), (Call(listed, "collect_list", (s.tuple,)),))
+        return Planned(Join(r.node, whole, (), "inner"), r.schema, r.columns), listed.ref
+
+    def _beside_matches(self, r: Planned, s: Planned, path: Path) -> tuple[Planned, Expr]:
+        """Every tuple of r beside the tuples of s whose keys it has at the path, as an array."""
+        level = level_schema(r.schema, path)
+        keys, own = self._rename_key(r), self._columns(Schema(level.atoms))
+        each = self._unnest(r, keys, nested.level_keys(r.parts, path, r.schema), [own[n] for n in level.key])
+        matches = Join(each, s.node, _on(Planned(each, level, own), s), "inner")
+        return self._beside_lists(r, keys, matches, s.tuple, s.schema)
+
+    def _rename_key(self, r: Planned) -> dict[str, Column]:
+        return self._columns(Schema(r.schema.atoms))
+
+    def _unnest(self, r: Planned, keys: Mapping[str, Column], value: Expr, columns: Iterable[Column]) -> Node:
+        """A row for each tuple of an array that rows of r have, with their keys under other names."""
+        array = self._column("tuples", value.type)
+        outputs = [Named(keys[name], r.columns[name].ref) for name in r.schema.key]
+        near = Project(r.node, (*outputs, Named(array, value)))
+        return Generate(near, call("inline", array.ref, type="row"), tuple(columns))
+
+    def _beside_lists(
+        self, r: Planned, keys: Mapping[str, Column], rows: Node, made: Expr, schema: Schema
+    ) -> tuple[Planned, Expr]:
+        """Every tuple of r beside the tuples that rows with its key make, as an array."""
+        listed, present = self._column("listed", f"array<{made.type}>"), self._column("theirs", schema.array)
+        by_key = Aggregate(rows, tuple(c.name for c in keys.values()), (Call(listed, "collect_list", (made,)),))
+        met = Join(r.node, by_key, _on(r, Planned(by_key, r.schema, keys)), "left")
+        theirs = Named(present, coalesce(listed.ref, nested.empty(schema)))
+        node = Project(met, (*(Named(c, c.ref) for c in r.columns.values()), theirs))
+        return Planned(node, r.schema, r.columns), present.ref
+
     def _join_on_key(self, r: Planned, s: Planned, kind: JoinKind) -> Planned:
         return Planned(Join(r.node, s.node, _on(r, s), kind), r.schema, r.columns)
 
@@ -183,6 +277,9 @@ class Planner:
         return Planned(node, r.schema, r.columns), mark.ref
 
     # Columns
+
+    def _columns(self, schema: Schema) -> dict[str, Column]:
+        return {name: self._column(name, kind) for name, kind in schema.types.items()}
 
     def _column(self, name: str, kind: str) -> Column:
         return Column(unique_name(name, next(self._numbers)), kind)

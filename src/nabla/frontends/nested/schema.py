@@ -138,9 +138,9 @@ def join_schemas(r: Schema, s: Schema, path: tuple[str, ...] = ()) -> Schema:
     if not same_key(r, s) or clashes(r, s):
         raise NablaError(
             "NABLA_NOT_JOINABLE",
-            f"{r.typed} and {s.typed} cannot be join_schemas",
+            f"{r.typed} and {s.typed} cannot be joined",
             place=level(path),
-            remedy="Relations are join_schemas on all their atomic attributes: these must be the same, types included.",
+            remedy="Relations are joined on all their atomic attributes: these must be the same, types included.",
         )
     ours, theirs = dict(r.parts), dict(s.parts)
     common = {n: join_schemas(part, theirs[n], (*path, n)) if n in theirs else part for n, part in ours.items()}

@@ -166,16 +166,19 @@ def _source_facts(name: str, source: Source) -> tuple[SourceFacts, str]:
     """The facts of a source, and why a view that reads it must be recomputed, if it must."""
     if source.old == LOST:
         return SourceFacts(name, source.after.rows, 0, 0, True), f"{name} was built again"
-    changed, gone, must_rebuild = 0, False, ""
+    changed, deleted, gone, must_rebuild = 0, 0, False, ""
     try:
         changed = source.changed_rows
         gone = source.past_is_gone
+        # Changes are counted without their signs; the growth of the table tells how many of them are deletions.
+        deleted = min(changed, max(0, changed - (source.after.rows - source.before.rows) + 1) // 2)
     except NablaError as error:
         if error.code != "NABLA_VERSION_GONE":
             raise
         must_rebuild = f"{error.code}: {error.message} (source {name})"
     moved = source.old != source.new
-    return SourceFacts(name, source.after.rows, changed, 0, moved, source.after.bytes, gone), must_rebuild
+    facts = SourceFacts(name, source.after.rows, changed - deleted, deleted, moved, source.after.bytes, gone)
+    return facts, must_rebuild
 
 
 def _other_layout(view: View) -> NablaError:

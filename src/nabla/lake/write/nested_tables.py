@@ -20,7 +20,7 @@ from nabla.errors import NablaError
 from nabla.frontends.nested import expressions, language, model
 from nabla.frontends.nested.equations import Sign
 from nabla.frontends.nested.language import Nested
-from nabla.frontends.nested.meaning import NestedSource, schema_of
+from nabla.frontends.nested.meaning import NestedSource, is_by_key, schema_of
 from nabla.frontends.nested.notes import forms
 from nabla.frontends.nested.plans import to_plan
 from nabla.frontends.nested.schema import Schema, atoms_only, is_prime
@@ -53,10 +53,7 @@ def define(name: str, expression: Nested, context: LakeContext, state: LakeState
             schema = atoms_only(shape_of(entry)) if flat else Schema.of(shape_of(entry))
             sources[entry.name] = NestedSource(schema, pnf=is_nested(entry))
     plan, schema = to_plan(expression, sources), schema_of(expression, sources)
-    by_key = all(source.pnf for source in sources.values()) and not any(
-        isinstance(leaf, language.Nest) for leaf in expression.walk()
-    )
-    notes, key = forms(expression, sources), schema.key if by_key else ()
+    notes, key = forms(expression, sources), schema.key if is_by_key(expression, sources) else ()
     return View.of(name, plan, schema.names, None, notes, str(expression), key=key)
 
 
