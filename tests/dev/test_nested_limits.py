@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from nabla.dev.bench.by_student import BY_STUDENT
+from nabla.dev.bench.nested_costs import Costs, table
 from nabla.dev.bench.nested_limits import Limit, curves, limits_json, tables
 from nabla.dev.bench.nested_run import Kind, Timed, next_round
 from nabla.dev.bench.records import Records
@@ -36,6 +37,7 @@ def measured(view: str, ratios: dict[float, float], rounds: int = 3, rec: float 
         ({10: 1.2, 20: 1.6}, Limit(5)),
         ({10: 3.0, 20: 3.5}, Limit(0)),
         ({40: 2.0}, Limit(20)),
+        ({20: 1.25, 40: 1.1}, Limit(16)),
     ],
 )
 def test_the_limit_is_where_the_curves_cross(ratios: dict[float, float], limit: Limit) -> None:
@@ -57,6 +59,29 @@ def test_tables_stand_beside_the_papers() -> None:
     assert "paper  18  40.5  32\nhere       30.0\n" in text
     assert "paper  21  44  36\nhere           > 40" in text
     assert json.loads(limits_json(timed)) == {"limits": {"selection": [None, 30.0, None], "join": [None, None, 40]}}
+
+
+def test_the_figures_stand_beside_what_the_paper_says_of_them() -> None:
+    timed = measured("q_s3", {20: 0.5, 50: 0.8}, rounds=1)
+    timed += [Timed("q_s3", "left", size, 0, "less", seconds) for size, seconds in ((20, 8.0), (50, 5.0))]
+    timed += [Timed("q_jn2", "left", 0, 0, "cre", 4.0)]
+    timed += [Timed("q_jn2", "right", 20, 0, kind, 3.0) for kind in ("rec", "inc", "mtn")]
+    text = tables(timed)
+    assert "Figure 2: selection on level 3, times over that of view creation" in text
+    assert "paper, 50 %  0.50                 0.50  above 0.5\n" in text
+    assert "here, 50 %   0.50                 0.40  0.80\n" in text
+    assert "paper, level 3  inc   about 1\n" in text
+    assert "q_jn2           mtn   0.75\n" in text
+    falling = curves(timed, "left")["q_s3"].limit_of_deletion
+    assert falling is not None
+    assert falling.percent == pytest.approx(20 + 30 * (1 - 5 / 8) / (8 / 5 - 5 / 8))
+
+
+def test_the_costs_of_an_equation_have_the_names_of_the_paper() -> None:
+    items = {"coul": 1.0, "cmb": 2.0, "inc": 3.0, "del": 4.0, "ins": 5.0}
+    text = table([Costs("q_jn23", 10, items, 2.5, 6.5, 9.0)]).text()
+    assert "c_coul  c_cmb  c_inc  c_del  c_ins  together  transaction  refresh  c_rec" in text
+    assert "1.00    2.00   3.00   4.00   5.00   15.00     2.50         6.50     9.00" in text
 
 
 def test_a_run_in_pieces_keeps_what_was_measured(tmp_path: Path) -> None:

@@ -164,7 +164,7 @@ def test_explain_names_the_form_of_every_operator() -> None:
         "if δ has only new keys, the limited standard form is used: rows are added, and none is looked for (lemma 4.4)"
     )
     assert "; for ⊕ it equals the standard form; " in lines[1]
-    assert "a ⊖ of δ reads the change and no table" in lines[2]
+    assert "a ⊖ needs no source" in lines[2]
 
 
 def test_explain_names_the_level_and_what_a_change_of_the_other_operand_touches() -> None:

@@ -52,7 +52,7 @@ def _right_law(symbol: str, op: str, path: Path) -> str:
 _NEW_KEYS = "if δ has only new keys, the limited standard form is used: rows are added, and none is looked for"
 _LIMITED: dict[str, str] = {
     "σ̂": f"; {_NEW_KEYS} (lemma 4.4)",
-    "π̂": f"; {_NEW_KEYS}; a ⊖ of δ reads the change and no table, because it has the rows whole (section 4.6)",
+    "π̂": f"; {_NEW_KEYS}; a ⊖ needs no source, because the change has its rows whole (section 4.6)",
     "⊙": f"; {_NEW_KEYS} (lemma 4.6)",
     "⋈": f"; {_NEW_KEYS} (lemma 4.7)",
 }
