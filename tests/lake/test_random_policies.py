@@ -29,8 +29,8 @@ def _create_view(lake: Lake, rng: Random, schema: Schema, name: str, ahead: bool
         if ahead:
             lake.create_view(name, sql, maintain="manual", propagate="ahead")
         else:
-            source = rng.choice([scan.table for scan in plan.scans])
-            lake.create_view(name, sql, maintain={source: "immediate"})
+            sources = [scan.table for scan in plan.scans]
+            lake.create_view(name, sql, maintain={rng.choice(sources): "immediate"} if sources else "immediate")
     except NablaError as error:
         if error.code not in ("NABLA_TYPE", "NABLA_QUERY_FAILED", "NABLA_MAINTAIN"):
             raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pyarrow as pa
@@ -31,6 +31,7 @@ from nabla.lake.objects.sources import current_source, make_source
 from nabla.lake.objects.view import View, load_view
 from nabla.lake.refresh.rules import recompute_recursive
 from nabla.lake.reports import Verified, VerifyReport
+from nabla.lake.write.conditions import entry_frame, named_in
 from nabla.planner.choose import TINY_TABLES
 from nabla.planner.steps import Size
 from nabla.storage.bags import N
@@ -132,6 +133,10 @@ def _recompute(context: LakeContext, workspace: Workspace, view: View, entry: En
         source = make_source(context.log, name, state, version, version)
         workspace.fit(source.frame(workspace, At.NEW)).createOrReplaceTempView(name)
     if view.sql is not None and not view.clock and not view.functions:
+        for name in named_in((f"({view.sql})",), state) - entry.facts["sources"].keys():
+            # The text may name a table that the view need not read, as in SELECT DISTINCT t.id FROM t LEFT JOIN r ….
+            with suppress(NablaError):
+                entry_frame(context, workspace, state.entries[name]).createOrReplaceTempView(name)
         return workspace.sql(view.sql)
     return _evaluate(workspace, view.plan, entry)
 
