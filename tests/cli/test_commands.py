@@ -70,6 +70,7 @@ def test_a_new_project_runs_and_is_then_maintained(shop: Path) -> None:
 def test_people_see_tables(shop: Path) -> None:
     assert "strong_regions" in printed("run")
     assert "skip" in printed("refresh")
+    assert "no views" in printed("propagate")
     assert "customers" in printed("status")
     assert "SUM" in printed("explain", "revenue")
     assert "exact" in printed("verify")

@@ -24,6 +24,7 @@ COMMANDS = [
     "status",
     "explain",
     "changes",
+    "propagate",
     "verify",
     "sql",
     "demo",

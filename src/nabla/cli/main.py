@@ -123,6 +123,25 @@ def refresh(
         raise typer.Exit(1)
 
 
+@app.command()
+@reporting
+def propagate(
+    names: NamesArgument = None,
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Compute the changes of views that were made with propagate="ahead"; the next refresh only applies them."""
+    with working("Starting Spark", as_json) as tell:
+        opened = locate(lake).open()
+        tell("Computing changes")
+        found = opened.propagate(*(names or ()))
+    if as_json:
+        print_json(found)
+    else:
+        show.reports(found)
+
+
 app.command()(watch)
 app.command()(integrity.check)
 app.command()(integrity.log)
