@@ -271,7 +271,8 @@ class LakeLog:
         try:
             version = self._log.commit([file], [base.file], metadata, base.version)
         except Conflict:
-            locations.remove(os.path.join(self._log.folder, file.path))
+            with suppress(FileNotFoundError):  # a vacuum was quicker
+                locations.remove(os.path.join(self._log.folder, file.path))
             raise
         except OSError as error:
             version = base.version + 1
