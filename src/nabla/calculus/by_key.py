@@ -55,15 +55,16 @@ class TouchedKeys:
 
 def touched_keys(root: Node, key: Key, changed: frozenset[str]) -> TouchedKeys | None:
     """K, each key once; None if no change touches the view."""
-    scans: dict[str, Scan] = {}
+    scans: _Scans = {}
     matches: list[_Matches] = []
     _collect(root, scans, matches)
-    tables = tuple(name for name in scans if name in changed)
-    # Whole rows of the changes: projected to the key, the old and the new version of a row would cancel.
-    own = [_keys_in_change(scans[name], key) for name in tables]
+    moved = [scan for scan in scans.values() if scan.table in changed]
+    # All that is read of the changes: projected to the key, the old and the new version of a row would cancel.
+    own = [_keys_in_change(scan, key) for scan in moved]
     met = [found for one in matches if (found := one.keys_of_changed(key, changed)) is not None]
     if not own and not met:
         return None
+    tables = tuple(dict.fromkeys(scan.table for scan in moved))
     return TouchedKeys(tables, _all_of(met) if met else None, _all_of([*own, *met]))
 
 
@@ -140,10 +141,14 @@ class _Matches:
         return visit(self.node)
 
 
-def _collect(node: Node, scans: dict[str, Scan], matches: list[_Matches]) -> None:
-    """The tables whose rows have the key of the view, and the joins below the top level."""
+_Scans = dict[tuple[str, tuple[str, ...]], Scan]
+"""Scans by their tables and what they read of them."""
+
+
+def _collect(node: Node, scans: _Scans, matches: list[_Matches]) -> None:
+    """The scans of tables whose rows have the key of the view, and the joins below the top level."""
     if isinstance(node, Scan):
-        scans.setdefault(node.table, node)
+        scans.setdefault((node.table, node.fields), node)
     elif isinstance(node, Aggregate):
         matches.append(found := _Matches(node))
         _collect(found.join.left, scans, matches)

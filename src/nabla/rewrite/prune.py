@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from nabla.algebra.calls import Call
 from nabla.algebra.expressions import Expr
 from nabla.algebra.memo import Memo
 from nabla.algebra.nodes import Aggregate, Filter, Generate, Join, Node, Project, Scan, TopK, Window
@@ -62,7 +63,14 @@ def _project_needs(node: Project, needed: Names) -> Names:
 
 
 def _aggregate_needs(node: Aggregate, needed: Names) -> Names:
-    return Names(node.keys) | _columns_read(e for c in node.calls if c.column.name in needed for e in c.inputs)
+    return Names(node.keys) | _columns_read(e for c in _needed_calls(node, needed) for e in c.inputs)
+
+
+def _needed_calls(node: Aggregate, needed: Names) -> tuple[Call, ...]:
+    """The calls that are needed. One stays in an aggregate without keys: it gives a row for no rows, too, which one without
+    keys and calls would not."""
+    calls = tuple(c for c in node.calls if c.column.name in needed)
+    return calls if calls or node.keys else node.calls[:1]
 
 
 def _window_needs(node: Window, needed: Names) -> Names:
@@ -98,7 +106,7 @@ def _project(node: Project, needed: Names) -> Node:
 
 
 def _aggregate(node: Aggregate, needed: Names) -> Node:
-    return replace(node, calls=tuple(c for c in node.calls if c.column.name in needed))
+    return replace(node, calls=_needed_calls(node, needed))
 
 
 def _window(node: Window, needed: Names) -> Node:
