@@ -28,6 +28,9 @@ from nabla.errors import NablaError
 from nabla.lake.facade import Lake
 from nabla.watch import Watch
 
+QUESTIONS = ("", "named", "named(", "nowhere(X)", "named(X, Y, Z)", "named(1 + 1)", "\x00")
+"""Texts that are no question about rules."""
+
 
 @dataclass(frozen=True)
 class Call:
@@ -172,16 +175,20 @@ def _rules_and_constraints(lake: Lake) -> list[Call]:
         "name": (*bad.NO_TEXT, None, "", " ", "../x", "/x", "\x00", "\x1b", "r", "a/b", "`"),
         "text": bad.NO_RULES,
         "rebuild": bad.NO_TRUTH,
+        "maintain": (None, 5, "", "sometimes", "-1 minutes", True, [], {}, Thing()),
     }
-    questions = ("", "named", "named(", "nowhere(X)", "named(X, Y, Z)", "named(1 + 1)", "\x00")
+    wrong_denial = {"rules": (*bad.NO_RULES, ":-", ":- .", ":- t(X, X), not", "p(X) :- t(X, N).", ":- p(X). :- p(Y).")}
     return [
         Call("create_constraint", lake.create_constraint, constraint, wrong_constraint),
+        Call(
+            "create_constraint rules", lake.create_constraint, {"name": "new", "rules": ":- t(100, N)."}, wrong_denial
+        ),
         Call("drop_constraint", lake.drop_constraint, {}, {"name": (*missing, "v")}),
         Call("check", lake.check, {}, {"*name": (*missing, "v")}),
         Call("create_rules", lake.create_rules, {"name": "new", "text": "p(X) :- t(X, N)."}, wrong_rules),
         Call("drop_rules", lake.drop_rules, {}, {"name": (*missing, "v", "named")}),
         Call("delta_rules", lake.delta_rules, {}, {"name": (*missing, "v")}),
-        Call("ask", lake.ask, {}, {"question": (*bad.NO_TEXT, None, *questions)}),
+        Call("ask", lake.ask, {}, {"question": (*bad.NO_TEXT, None, *QUESTIONS)}),
     ]
 
 
@@ -230,7 +237,8 @@ def _changes(lake: Lake) -> list[Call]:
         Call("tx.update", inside("update"), change, wrong_change),
         Call("tx.merge", inside("merge"), part, {"table": (*tables, "t"), "rows": rows}),
         Call("tx.remove", inside("remove"), part, {"table": (*tables, "t"), "rows": rows}),
-        Call("tx.read", inside("read"), {}, {"name": bad.NO_NAME}),
+        Call("tx.read", inside("read"), {"name": "v"}, {"name": bad.NO_NAME, "fresh": bad.NO_TRUTH}),
+        Call("tx.ask", inside("ask"), {}, {"question": (*bad.NO_TEXT, None, *QUESTIONS)}),
         Call("an ended transaction", _ended(lake), {}, {"method": ended}),
     ]
     for number, (kind, values) in enumerate(bad.BY_TYPE.items()):
