@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Sequence
 
 from nabla.errors import NablaError
 from nabla.storage import locations
 from nabla.storage.boundary import TABLES
-from nabla.storage.catalog import FORMAT, Part, Pending
-from nabla.storage.changes import KEY
+from nabla.storage.catalog import FORMAT, Part
 from nabla.storage.deltalog import corrupt
 from nabla.storage.table import StoredTable
 
 _LOG = logging.getLogger("nabla")
 
 UNSURE = "may not survive a power cut"
-"""What a warning says of a commit that the disk has not confirmed."""
+"""Words of the warning about a commit that the disk has not confirmed."""
 
 
 def check_vacant(path: str) -> None:
@@ -59,14 +59,13 @@ def vacuumed_too_early(folder: str, path: str) -> NablaError:
     )
 
 
-def check_after_fence(table: StoredTable, part: Part, cutoff: float, *, is_new: bool) -> None:
+def check_after_fence(table: StoredTable, part: Part, named: Sequence[str], cutoff: float, *, is_new: bool) -> None:
     """NABLA_VACUUMED where a commit after a fence names a file from before its cutoff that no commit had named: a vacuum may
     be about to delete it."""
-    pending = part.pending or Pending()
-    known = {path for file in pending.removes for path in file.paths}
-    added = {path for file in (table.snapshot(part.version).files if is_new else pending.adds) for path in file.paths}
-    added |= {file["path"] for file in pending.metadata.get(KEY, ())}
-    for path in sorted(added - known):
+    removed = part.pending.removes if part.pending else ()
+    new = table.snapshot(part.version).files if is_new else ()
+    known = {path for file in removed for path in file.paths}
+    for path in sorted({*named, *(path for file in new for path in file.paths)} - known):
         try:
             safe = locations.modified(os.path.join(table.folder, path)) >= cutoff
         except FileNotFoundError:

@@ -186,8 +186,7 @@ class LakeLog:
                     continue  # somebody else's commit came first: is it in the way?
 
     def fence(self, expected: LakeState, cutoff: float) -> LakeState:
-        """Make a commit after which no file from before `cutoff` can be committed any more that was not until then. A process
-        that was thought dead may still be about to do so."""
+        """Make a commit after which nobody can commit a file from before `cutoff` that no commit has named yet."""
         return self.commit({}, expected, "vacuum", cutoff=cutoff)
 
     def _cutoff(self, after: int, upto: int) -> float | None:
@@ -347,6 +346,7 @@ class LakeLog:
 
     def _check_parts(self, changes: Mapping[str, Entry | None], base: LakeState, cutoff: float | None = None) -> None:
         """Refuse promises that cannot be kept, because after the lake commit it would be too late."""
+        known = {part.path for entry in base.entries.values() for part in entry.parts.values()} if cutoff else ()
         for part in (part for entry in changes.values() if entry for part in entry.parts.values()):
             if part.pending is not None and part.path in self._unkept:
                 raise self._unkept[part.path]
@@ -355,12 +355,12 @@ class LakeLog:
                 raise corrupt(folder, f"version {part.version} does not exist")
             if part.pending is not None and latest != part.version - 1:
                 raise foreign_write(folder, latest)
-            for path in _named_files(part):
+            named = _named_files(part)
+            for path in named:
                 if not locations.exists(os.path.join(folder, path)):
                     raise vacuumed_too_early(folder, path)
             if cutoff is not None:
-                known = {known.path for entry in base.entries.values() for known in entry.parts.values()}
-                check_after_fence(self.table(part), part, cutoff, is_new=part.path not in known)
+                check_after_fence(self.table(part), part, named, cutoff, is_new=part.path not in known)
 
 
 def _named_files(part: Part) -> list[str]:

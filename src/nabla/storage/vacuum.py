@@ -51,7 +51,7 @@ def vacuum(lake: LakeLog, keep: Mapping[str, int], *, grace: float, dry_run: boo
     tables = tuple(os.path.join(lake.path, home, "") for home in (TABLES, STAGING))
     if not dry_run and any(path.startswith(tables) for path in doomed):
         fenced = lake.fence(state, cutoff)
-        if fenced.version > state.version + 1:  # others have committed since, and may need what nobody did
+        if fenced.version > state.version + 1:  # another process has committed since, and may need some of these files
             doomed = _doomed(lake, fenced, keep, cutoff)
     size = sum(map(_size, doomed))
     if not dry_run:
@@ -62,7 +62,7 @@ def vacuum(lake: LakeLog, keep: Mapping[str, int], *, grace: float, dry_run: boo
 
 
 def _doomed(lake: LakeLog, state: LakeState, keep: Mapping[str, int], cutoff: float) -> list[str]:
-    """The files and folders that nobody needs in a state of the lake, all of them older than the cutoff."""
+    """The files and folders older than the cutoff that a state of the lake does not need."""
     doomed: list[str] = []
     boundary.check_lake(lake.path)
     for path, version in _owned(lake, state).items():

@@ -42,17 +42,11 @@ class Denial:
     @cached_property
     def _read(self) -> set[str]:
         """All that is read for a violation, directly or through rules."""
-        found = {VIOLATION}
-        waiting = [VIOLATION]
-        while waiting:
-            read = {name for clause in self.program.clauses_of(waiting.pop()) for name, _, _ in clause.reads()}
-            waiting += read - found
-            found |= read
-        return found
+        return self.program.reached((VIOLATION,))
 
     @cached_property
     def is_asked(self) -> bool:
-        """Whether it needs predicates that nobody stores, so that its violations are asked for."""
+        """Whether the denial reads predicates that no view stores. Its violations are then asked for before each commit."""
         return self.program.stored != (VIOLATION,)
 
     def violations(self, backend: Backend[Relation], rounds: list[Round]) -> Relation:

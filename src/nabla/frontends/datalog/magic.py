@@ -101,20 +101,10 @@ class MagicRewriting:
                 done.add(key)
                 for clause in self.original.clauses_of(key[0]):
                     self._rewrite(clause, key[1])
-        originals = [c for c in self.original.clauses if c.predicate in self._close(self.whole)]
+        whole = self.original.reached(self.whole)
+        originals = [c for c in self.original.clauses if c.predicate in whole]
         everything = [*originals, *dict.fromkeys(self.clauses)]
         return program_of_clauses(everything, tables or self.original.tables, self.original.typing.type_of, labels)
-
-    def _close(self, wanted: Iterable[str]) -> set[str]:
-        """The predicates, and all predicates that they read."""
-        found, waiting = set(wanted), list(wanted)
-        while waiting:
-            for clause in self.original.clauses_of(waiting.pop()):
-                for read, _, _ in clause.reads():
-                    if read not in found:
-                        found.add(read)
-                        waiting.append(read)
-        return found
 
     def _source(self, predicate: str, pattern: str) -> str:
         """The relation to read for a predicate with some known arguments."""

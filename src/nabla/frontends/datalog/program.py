@@ -149,6 +149,16 @@ class Program:
         read = {name for clause in self.clauses for name, _, _ in clause.reads()}
         return tuple(name for name in self.tables if name in read)
 
+    def reached(self, wanted: Iterable[str]) -> set[str]:
+        """Predicates, and all tables and predicates that they read, directly or through rules."""
+        found = set(wanted)
+        waiting = list(found)
+        while waiting:
+            read = {name for clause in self.clauses_of(waiting.pop()) for name, _, _ in clause.reads()} - found
+            found |= read
+            waiting += read
+        return found
+
     def stratum(self, predicate: str) -> Stratum:
         return self._stratum[predicate]
 
