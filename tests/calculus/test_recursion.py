@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -31,6 +32,7 @@ from nabla.calculus.obstacles import obstacles
 from nabla.dev.testing.expressions import read_text
 from nabla.dev.testing.maintained import check
 from nabla.errors import NablaError
+from nabla.rewrite.recursion_as_set import recursions_as_sets
 
 FIELDS = {"edge": ("a", "b"), "node": ("id",), "blocked": ("id",)}
 LEVEL = "level·1"
@@ -169,6 +171,68 @@ def test_the_change_is_the_difference(name: str, around: str) -> None:
         tried += 1
         check(plan, database, changed)
     assert tried > 5
+
+
+LINEAR = ("paths", "from nodes", "not blocked", "counting down", "both")
+
+
+@pytest.mark.parametrize("around", ["itself", "grouped", "distinct", "joined", "filtered"])
+@pytest.mark.parametrize("name", LINEAR)
+def test_a_recursion_that_carries_rows_on_once_ends_on_cycles(name: str, around: str) -> None:
+    plan = _around(replace(RECURSIONS[name], once=True, most_levels=-1))[around]
+    for seed in range(25):
+        rng = Random(seed)
+        before = {t: _rows(rng, len(f), 6, acyclic=False) for t, f in FIELDS.items()}
+        moved = [t for t in FIELDS if rng.random() < 0.6]
+        after = before | {t: _rows(rng, len(FIELDS[t]), 6, acyclic=False) for t in moved}
+        if rng.random() < 0.7:
+            after |= {t: before[t] + _rows(rng, len(FIELDS[t]), 2, acyclic=False) for t in moved}
+        check(plan, Database(FIELDS, before, after), frozenset(t for t in moved if before[t] != after[t]))
+
+
+@pytest.mark.parametrize("name", [*RECURSIONS])
+def test_as_sets_a_query_has_the_same_rows(name: str) -> None:
+    asked = Filter(RECURSIONS[name], (read_text("(`x#9` < 4)", "boolean"),))
+    plan = recursions_as_sets(asked)
+    assert (plan is not asked) == (name in (*LINEAR, "aggregate in the step", "outer join"))
+    for seed in range(30):
+        rng = Random(seed)
+        tables = {t: _rows(rng, len(f), 6, acyclic=rng.random() < 0.7) for t, f in FIELDS.items()}
+        database = Database(FIELDS, tables, tables)
+        try:
+            expected = set(evaluate(asked, database))
+        except SparkWouldFail:
+            continue
+        assert set(evaluate(plan, database)) == expected
+
+
+def test_the_closure_of_a_cycle_is_the_set_of_its_paths() -> None:
+    plan = recursions_as_sets(RECURSIONS["paths"])
+    for seed in range(30):
+        edges = _rows(Random(seed), 2, 6, acyclic=False)
+        paths: set[tuple[int, int]] = set(edges)
+        while len(more := paths | {(a, d) for a, b in paths for c, d in edges if b == c and b is not None}) > len(
+            paths
+        ):
+            paths = more
+        tables = {"edge": edges, "node": Counter(), "blocked": Counter()}
+        assert evaluate(plan, Database(FIELDS, tables, tables)) == Counter(paths)
+
+
+def test_copies_that_are_counted_stay() -> None:
+    counted = Aggregate(RECURSIONS["paths"], ("x#9",), (Call(Column("n#g", "bigint"), "count"),))
+    assert recursions_as_sets(counted) is counted
+    largest = Aggregate(RECURSIONS["paths"], ("x#9",), (Call(Column("n#g", "bigint"), "max", (_column("y#9").ref,)),))
+    assert recursions_as_sets(largest) is not largest
+
+
+def test_values_that_are_computed_from_the_level_before_keep_the_limit() -> None:
+    def levels(name: str) -> int:
+        (found,) = (n for n in recursions_as_sets(RECURSIONS[name]).walk() if isinstance(n, Recursion))
+        return found.most_levels
+
+    assert levels("paths") == levels("both") == -1
+    assert levels("counting down") == RECURSIONS["counting down"].most_levels
 
 
 def check_change(plan: Node, database: Database, changed: frozenset[str]) -> None:

@@ -6,6 +6,7 @@ import pytest
 from comparing import bag, refreshed
 
 from nabla.errors import NablaError, NotIncremental
+from nabla.lake.constraints.violations import Violated
 from nabla.lake.facade import Lake
 
 pytestmark = pytest.mark.spark
@@ -144,3 +145,91 @@ def test_columns_that_the_recursion_does_not_read_may_be_nested(lake: Lake) -> N
         tx.delete("t", where="get(a, 0) = 2")
     report = refreshed(lake, mode="strict")["r"]
     assert (report.mode, report.inserted, report.deleted) == ("incremental", 2 * 3 - 3, 1)
+
+
+CONSTRAINED = PATHS.removesuffix("SELECT * FROM p")
+
+
+def test_a_constraint_over_a_cycle_is_violated_by_rows_and_not_by_a_limit(graph: Lake) -> None:
+    graph.create_constraint("acyclic", CONSTRAINED + "SELECT x FROM p WHERE x = y")
+    with pytest.raises(Violated) as refused:
+        _change(graph, [(5, 3)], [])
+    assert sorted(refused.value.violations[0].listed) == [(3,), (4,), (5,)]
+    assert graph.read("edge").count() == len(DIAMOND)
+    _change(graph, [(5, 6)], [(1, 2)])
+    with pytest.raises(Violated) as refused:
+        _change(graph, [(7, 7)], [])
+    assert refused.value.violations[0].listed == [(7,)]
+    graph.verify()
+    assert not graph.check().violated
+
+
+def test_a_constraint_bears_cycles_that_do_not_violate_it(graph: Lake) -> None:
+    graph.create_constraint("apart", CONSTRAINED + "SELECT * FROM p WHERE x = 5 AND y = 9")
+    graph.create_constraint("ends", CONSTRAINED + "SELECT x FROM p GROUP BY x HAVING MAX(y) > 8")
+    for come, gone in (
+        ([(5, 1)], []),
+        ([(9, 1), (9, 9)], [(1, 2)]),
+        ([(1, 2), (6, 7)], [(5, 1)]),
+        ([(5, 5)], [(4, 5)]),
+    ):
+        if (9, 9) in come:
+            with pytest.raises(Violated, match="ends"):
+                _change(graph, come, gone)
+            graph.drop_constraint("ends")
+        _change(graph, come, gone)
+    graph.verify()
+    with pytest.raises(Violated) as refused:
+        _change(graph, [(5, 1), (7, 9), (2, 6)], [])
+    assert refused.value.violations[0].listed == [(5, 9)]
+
+
+def test_violations_of_a_cycle_that_are_only_warned_of_come_and_go(graph: Lake) -> None:
+    graph.create_constraint("acyclic", CONSTRAINED + "SELECT x FROM p WHERE x = y", on_violation="warn")
+    for come, gone, left in (
+        ([(5, 3)], [], {3, 4, 5}),
+        ([(5, 1)], [(5, 3)], {1, 2, 3, 4, 5}),
+        ([(4, 4)], [(5, 1)], {4}),
+        ([], [(4, 4)], set()),
+    ):
+        _change(graph, come, gone)
+        assert {row.x for row in graph.read("acyclic").collect()} == left
+        graph.verify("acyclic")
+
+
+def test_a_chain_longer_than_sparks_limit_is_no_violation(graph: Lake) -> None:
+    graph.create_constraint("acyclic", CONSTRAINED + "SELECT x FROM p WHERE x = y AND x < 3")
+    _change(graph, [(n, n + 1) for n in range(5, 160)], [])
+    with pytest.raises(Violated) as refused:
+        _change(graph, [(160, 2)], [])
+    assert refused.value.violations[0].listed == [(2,)]
+
+
+def test_a_recursion_without_an_end_is_refused_with_rows_of_its_last_level(graph: Lake) -> None:
+    graph.create_constraint(
+        "shallow",
+        "WITH RECURSIVE p(x, y, n) AS (SELECT a, b, 1 FROM edge UNION ALL "
+        "SELECT p.x, e.b, p.n + 1 FROM p JOIN edge e ON p.y = e.a) SELECT x FROM p WHERE n > 200",
+    )
+    graph.create_constraint("few", CONSTRAINED + "SELECT x, COUNT(*) AS n FROM p GROUP BY x HAVING COUNT(*) > 1000")
+    with pytest.raises(NablaError, match=r"begins with \(") as refused:
+        _change(graph, [(5, 4)], [])
+    assert refused.value.code == "NABLA_RECURSION_LIMIT"
+    assert graph.read("edge").count() == len(DIAMOND)
+    _change(graph, [(5, 6)], [])
+    graph.verify()
+
+
+def test_a_constraint_over_a_cycle_is_checked_by_spark_as_by_the_driver(graph: Lake) -> None:
+    graph.create_table("part", schema="a STRING, b STRING", data=[("u", "v"), ("v", "w")])
+    graph.create_constraint(
+        "acyclic",
+        "WITH RECURSIVE p(x, y) AS (SELECT a, b FROM part UNION ALL SELECT p.x, e.b FROM p JOIN part e "
+        "ON soundex(p.y) = soundex(e.a)) SELECT x FROM p WHERE soundex(x) = soundex(y)",
+    )
+    with pytest.raises(Violated) as refused, graph.transaction() as tx:
+        tx.insert("part", [("w", "u")])
+    assert sorted(refused.value.violations[0].listed) == [("u",), ("v",), ("w",)]
+    with graph.transaction() as tx:
+        tx.insert("part", [("w", "z")])
+    graph.verify()

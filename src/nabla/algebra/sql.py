@@ -292,7 +292,8 @@ class SqlPrinter:
         inner.levels = {**self.levels, node.table: name}
         most = f" MAX RECURSION LEVEL {node.most_levels}" if node.most_levels >= 0 else ""
         outputs = ", ".join(f"{c} AS {self.quote(o.name)}" for c, o in zip(columns, node.output, strict=True))
-        parts = " UNION ALL ".join(f"SELECT * FROM ({inner.lower(part)})" for part in (node.start, node.step))
+        union = " UNION " if node.once else " UNION ALL "
+        parts = union.join(f"SELECT * FROM ({inner.lower(part)})" for part in (node.start, node.step))
         return f"WITH RECURSIVE {name}({', '.join(columns)}){most} AS ({parts}) SELECT {outputs} FROM {name}"
 
     def opaque(self, node: Opaque) -> str:

@@ -9,19 +9,19 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import count
-from typing import Protocol
+from itertools import count, islice
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from nabla.algebra.names import held_table, stored_fields
 from nabla.algebra.nodes import At, Node, Scan
-from nabla.algebra.reference.interpreter import Bag, added
+from nabla.algebra.reference.interpreter import Bag, added, negated
 from nabla.algebra.traverse import map_nodes
 from nabla.calculus.recursion import memory
 from nabla.calculus.recursion.fixpoint import Relation, Round
-from nabla.calculus.recursion.levels import Bags, LevelLoop, LevelQueries, Limits
+from nabla.calculus.recursion.levels import Bags, LevelLoop, LevelQueries, Limits, unseen
 from nabla.calculus.stages import Levels
 from nabla.engine import types
 from nabla.engine.driver.rounds import DriverRounds, Unsuited, arrow_rows, signed_bag, suits
@@ -30,17 +30,23 @@ from nabla.engine.relations import ComputedRows, hidden_schema
 from nabla.planner.steps import Iterate
 from nabla.storage import reading
 from nabla.storage.bags import N, consolidate, repeat, total
+from nabla.storage.bags import negated as negated_rows
 from nabla.storage.table import Snapshot
 
 _NUMBERS = count()
 MOST_STATE_ROWS = 100_000
 """Rows of all levels that the driver makes Python's."""
+SHOWN = 3
+"""Rows of a level that an error shows."""
+_ONE = pa.scalar(1, pa.int64())
+_SEEN = 2
+"""The count of a row that an earlier level has: with the 1 of a level's own row it is not 1 any more."""
 
 
 def run_levels(step: Iterate, queries: Queries) -> tuple[pa.Table, tuple[Round, ...]]:
     """The signed change of the stage's state, or all of it, and how the levels went."""
     before = [] if step.anew else _read_levels(queries.relations.states[step.stage.state_table])
-    if suits(queries) and sum(level.num_rows for level in before) <= MOST_STATE_ROWS:
+    if not queries.only_spark and suits(queries) and sum(level.num_rows for level in before) <= MOST_STATE_ROWS:
         with suppress(Unsuited):
             python = _DriverBags(queries, step.stage)
             return _run(step, python, [*map(signed_bag, before)], Counter())
@@ -52,7 +58,9 @@ def _run(
     step: Iterate, bags: _StateBags[Relation], before: list[Relation], nothing: Relation
 ) -> tuple[pa.Table, tuple[Round, ...]]:
     recursion = step.stage.recursion
-    level_queries = LevelQueries(recursion.table, step.start, step.from_level, step.from_both, step.from_tables)
+    level_queries = LevelQueries(
+        recursion.table, step.start, step.from_level, step.from_both, step.from_tables, recursion.once
+    )
     loop = LevelLoop(bags, level_queries, Limits(recursion.most_levels, recursion.most_rows))
     levels = loop.compute() if step.anew else loop.maintain(before, nothing)
     return bags.state(levels), tuple(loop.rounds)
@@ -80,6 +88,15 @@ class _DriverBags:
 
     def plus(self, rows: Bag, change: Bag) -> Bag:
         return added(rows, change)
+
+    def minus(self, rows: Bag, other: Bag) -> Bag:
+        return added(rows, negated(other))
+
+    def unseen(self, level: Bag, seen: Bag | None) -> tuple[Bag, Bag]:
+        return unseen(level, seen)
+
+    def sample(self, relation: Bag) -> list[tuple[Any, ...]]:
+        return list(islice(relation, SHOWN))
 
     def total(self, relation: Bag) -> int:
         return relation.total()
@@ -122,6 +139,18 @@ class _SparkBags:
     def plus(self, rows: pa.Table, change: pa.Table) -> pa.Table:
         return consolidate(pa.concat_tables([rows, change]))
 
+    def minus(self, rows: pa.Table, other: pa.Table) -> pa.Table:
+        return consolidate(pa.concat_tables([rows, negated_rows(other)]))
+
+    def unseen(self, level: pa.Table, seen: pa.Table | None) -> tuple[pa.Table, pa.Table]:
+        here = _with_counts(level, 1)
+        every = consolidate(pa.concat_tables([here, self.schema.empty_table() if seen is None else seen]))
+        return every.filter(pc.equal(every[N], _ONE)), _with_counts(every, _SEEN)
+
+    def sample(self, relation: pa.Table) -> list[tuple[Any, ...]]:
+        rows = relation.slice(0, SHOWN).drop_columns([N]).to_pylist()
+        return [tuple(row.values()) for row in rows]
+
     def total(self, relation: pa.Table) -> int:
         return total(relation)
 
@@ -135,6 +164,12 @@ class _SparkBags:
         ]
         names = [*(f"c{i}" for i in range(len(self._rows) + 1)), N]
         return pa.concat_tables([self._state.empty_table(), *(table.rename_columns(names) for table in numbered)])
+
+
+def _with_counts(rows: pa.Table, number: int) -> pa.Table:
+    """Consolidated rows with the same count each."""
+    counts = pa.repeat(pa.scalar(number, pa.int64()), rows.num_rows)
+    return rows.set_column(rows.num_columns - 1, rows.schema.field(N), counts)
 
 
 def _read_levels(state: Snapshot) -> list[pa.Table]:

@@ -95,7 +95,7 @@ class Queries:
         small_tables = all(source.after.rows < SMALLEST for source in relations.sources.values()) if builds else False
         self._may_look_up = small_tables or (plan.mode == "incremental" and not plan.large)
         """Whether the driver looks rows up in tables: for a small change, and to build a view over small tables."""
-        self._may_scan = not only_spark
+        self.only_spark = only_spark
         """Whether DuckDB may read the files of tables."""
         self.held: dict[tuple[str, At], Holdable] = {}
         self.made: dict[tuple[str, At], Make] = {}
@@ -166,7 +166,7 @@ class Queries:
             node = self._look_up(node)
             if is_nothing(node):
                 return target.empty_table(), node
-        if found is None and self._may_scan:
+        if found is None and not self.only_spark:
             found = answer(node, self._held_or_in_files, target, self.budget)
         return found, node
 

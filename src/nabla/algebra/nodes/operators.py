@@ -267,7 +267,8 @@ class Generate(Node):
 class Recursion(Node):
     """WITH RECURSIVE … UNION ALL, level by level: the first level is `start`, the next is `step` over the level before, until
     a level is empty. `step` scans the level before as the table `table` with the fields c0, c1 …; columns correspond by
-    position. Spark refuses more than `most_levels` levels and more than `most_rows` rows; -1 is no limit."""
+    position. Spark refuses more than `most_levels` levels and more than `most_rows` rows; -1 is no limit. With `once`, a level
+    carries on only the rows that no earlier level has, each once: the same rows as a set, and an end on cyclic graphs."""
 
     start: Node
     step: Node
@@ -275,6 +276,7 @@ class Recursion(Node):
     output: tuple[Column, ...]
     most_levels: int = -1
     most_rows: int = -1
+    once: bool = False
 
     def __post_init__(self) -> None:
         for part in (self.start, self.step):

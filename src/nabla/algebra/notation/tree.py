@@ -88,7 +88,9 @@ _HEADS: dict[type, Callable[..., Head]] = {
     ExceptAll: lambda w, n: Head("except all"),
     IntersectAll: lambda w, n: Head("intersect all"),
     Generate: lambda w, n: Head("generate", f"{w.words(n.generator)} → {', '.join(_labels(n.output))}"),
-    Recursion: lambda w, n: Head("recursion", f"{n.table}, level by level", _labels(n.output)),
+    Recursion: lambda w, n: Head(
+        "recursion", f"{n.table}, level by level{', each row once' * n.once}", _labels(n.output)
+    ),
     Opaque: lambda w, n: Head("query", n.sql),
 }
 

@@ -332,13 +332,15 @@ _JOINS: Mapping[str, Callable[[Join, Bag, Bag, Pairs], Bag]] = {
 @evaluates(Recursion)
 def _recursion(node: Recursion, run: Run) -> Bag:
     level, result = _ordinary(run(node.start), node), Counter[Row]()
-    number = 0
+    number, seen = 0, set[Row]()
     while level:
         result = added(result, level)
         if 0 <= node.most_levels <= number or 0 <= node.most_rows <= result.total():
             raise SparkWouldFail(f"more than {node.most_levels} levels or {node.most_rows} rows")
         number += 1
-        level = evaluate(node.step, _at_level(run.database, node, level))
+        carried = Counter(dict.fromkeys(level.keys() - seen, 1)) if node.once else level
+        seen |= level.keys()
+        level = evaluate(node.step, _at_level(run.database, node, carried))
     return result
 
 

@@ -7,16 +7,23 @@ before it alone. So every level is an ordinary query over the level before, and 
     Lᵢ₊₁ = Q(Lᵢ)    dLᵢ₊₁ = Q(Lᵢ)₁ − Q(Lᵢ)₀
 
 Levels are computed in order until one is empty, changes of levels until no later level can change.
+
+A recursion that carries every row on *once* takes to the next level only the rows that no earlier level has. It ends on graphs
+with cycles, and its rows are the same as a set. What is carried on follows from the levels so far, before and after a change:
+
+    Cᵢ = Lᵢ − (L₀ ∪ … ∪ Lᵢ₋₁), each row once    Lᵢ₊₁ = Q(Cᵢ)
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, Protocol
+from typing import Any, Generic, Protocol
 
 from nabla.algebra.memo import Memo
 from nabla.algebra.nodes import At, Node, Scan
+from nabla.algebra.reference.interpreter import Bag
 from nabla.algebra.traverse import map_nodes
 from nabla.calculus.recursion.fixpoint import Relation, Round
 from nabla.errors import NablaError
@@ -31,6 +38,16 @@ class Bags(Protocol[Relation]):
 
     def plus(self, rows: Relation, change: Relation) -> Relation: ...
 
+    def minus(self, rows: Relation, other: Relation) -> Relation: ...
+
+    def unseen(self, level: Relation, seen: Relation | None) -> tuple[Relation, Relation]:
+        """The rows of a level that `seen` lacks, each once, and `seen` with them."""
+        ...
+
+    def sample(self, relation: Relation) -> list[tuple[Any, ...]]:
+        """A few rows, for people."""
+        ...
+
     def total(self, relation: Relation) -> int:
         """The sum of all counts."""
         ...
@@ -40,15 +57,24 @@ class Bags(Protocol[Relation]):
         ...
 
 
+def unseen(level: Bag, seen: Bag | None) -> tuple[Bag, Bag]:
+    """`Bags.unseen` for Python's bags."""
+    before = seen or Counter()
+    new = Counter(dict.fromkeys((row for row in level if row not in before), 1))
+    return new, before | new
+
+
 @dataclass(frozen=True)
 class LevelQueries:
-    """The queries of a recursion (see `Iterate`); `table` is the name under which they scan the level before."""
+    """The queries of a recursion (see `Iterate`); `table` is the name under which they scan the level before. With `once`, that
+    has only the rows that no earlier level has."""
 
     table: str
     start: Node | None
     from_level: Node
     from_both: Node | None = None
     from_tables: Node | None = None
+    once: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,39 +99,48 @@ class LevelLoop(Generic[Relation]):
         """All levels, from the new state of the tables."""
         assert self.queries.start is not None
         levels: list[Relation] = []
+        carried = _Carried(self.bags, self.queries.once)
         level = self.bags.bag(self.queries.start, {})
         rows = 0
         while size := self.bags.total(level):
             rows += size
-            self._check(len(levels), rows)
+            self._check(len(levels), rows, level)
             self._record("derive", len(levels), size)
             levels.append(level)
-            level = self._bag(self.queries.from_level, {At.NEW: level})
+            taken = carried.take(level)
+            if not self.bags.differs(taken):
+                break
+            level = self._bag(self.queries.from_level, {At.NEW: taken})
         return levels
 
     def maintain(self, before: Sequence[Relation], nothing: Relation) -> list[Relation]:
         """The change of every level up to the last that has one; `before` are the levels as they were."""
         start = self.queries.start
         change = nothing if start is None else self.bags.bag(start, {})
+        carried_before, carried_now = (_Carried(self.bags, self.queries.once) for _ in range(2))
         changes: list[Relation] = []
         rows = 0
         while True:
             number = len(changes)
-            old = before[number] if number < len(before) else nothing
-            new = self.bags.plus(old, change)
-            size = self.bags.total(new)
+            stored = before[number] if number < len(before) else nothing
+            level = self.bags.plus(stored, change)
+            size = self.bags.total(level)
             rows += size
             if size:
-                self._check(number, rows)
-            changed = self.bags.differs(change)
-            if changed:
+                self._check(number, rows, level)
+            if self.bags.differs(change):
                 self._record("change", number, self.bags.total(change))
             changes.append(change)
-            query = self._next(changed, number < len(before))
-            if query is None:
+            old, new = carried_before.take(stored), carried_now.take(level)
+            moved = self.bags.minus(new, old) if self.queries.once else change
+            query = self._next(self.bags.differs(moved), number < len(before))
+            if query is not None:
+                change = self._bag(query, {At.OLD: old, At.NEW: new, At.DELTA: moved})
+            elif number + 1 < len(before) and not carried_now.equals(carried_before):
+                change = nothing  # of the next level, whose rows may have come earlier before, or come earlier now
+            else:
                 self._check_rows(rows + sum(map(self.bags.total, before[number + 1 :])))
                 return changes
-            change = self._bag(query, {At.OLD: old, At.NEW: new, At.DELTA: change})
 
     def _next(self, changed: bool, there_before: bool) -> Node | None:
         """The query for the change of the next level; None if that level and all after it stay as they are."""
@@ -130,27 +165,48 @@ class LevelLoop(Generic[Relation]):
     def _record(self, phase: str, number: int, size: int) -> None:
         self.rounds.append(Round(phase, number, {self.queries.table: size}))
 
-    def _check(self, level: int, rows: int) -> None:
-        if 0 <= self.limits.levels <= level:
-            raise _limit_error(
-                f"more than {self.limits.levels} levels", "NABLA_RECURSION_LIMIT", "MAX RECURSION LEVEL n"
-            )
+    def _check(self, number: int, rows: int, level: Relation) -> None:
+        if 0 <= self.limits.levels <= number:
+            shown = ", ".join(map(str, self.bags.sample(level)))
+            what = f"more than {self.limits.levels} levels (the last one begins with {shown})"
+            raise _limit_error(what, "MAX RECURSION LEVEL n")
         self._check_rows(rows)
 
     def _check_rows(self, rows: int) -> None:
         if 0 <= self.limits.rows < rows:
-            raise _limit_error(
-                f"more than {self.limits.rows:,} rows", "NABLA_RECURSION_LIMIT", "spark.sql.cteRecursionRowLimit"
-            )
+            raise _limit_error(f"more than {self.limits.rows:,} rows", "spark.sql.cteRecursionRowLimit")
 
 
-def _limit_error(what: str, code: str, setting: str) -> NablaError:
+class _Carried(Generic[Relation]):
+    """What levels carry on to the next one: their rows, or with `once` those that no earlier level has."""
+
+    def __init__(self, bags: Bags[Relation], once: bool) -> None:
+        self.bags = bags
+        self.once = once
+        self.seen: Relation | None = None
+
+    def take(self, level: Relation) -> Relation:
+        """The rows that a level, the next one, carries on."""
+        if not self.once:
+            return level
+        unseen, self.seen = self.bags.unseen(level, self.seen)
+        return unseen
+
+    def equals(self, other: _Carried[Relation]) -> bool:
+        """Whether the levels so far have the same rows."""
+        if self.seen is None or other.seen is None:
+            return True
+        return not self.bags.differs(self.bags.minus(self.seen, other.seen))
+
+
+def _limit_error(what: str, setting: str) -> NablaError:
     return NablaError(
-        code,
-        f"the recursion has {what}, which Spark refuses",
+        "NABLA_RECURSION_LIMIT",
+        f"the recursion has {what}, which Spark refuses: on a cycle UNION ALL derives the same rows again and again, or new "
+        "ones without end",
         place="WITH RECURSIVE",
-        remedy=f"If it ends at all, raise {setting} and create the view again. Rules, and constraints with rules=, end on any "
-        "finite graph.",
+        remedy=f"If it ends at all, raise {setting} and create it again. Rules end on any finite graph, and so do constraints "
+        "that only pass values on and count no rows.",
     )
 
 

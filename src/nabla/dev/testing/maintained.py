@@ -19,7 +19,7 @@ from nabla.algebra.names import WEIGHT_FIELD, stored_fields
 from nabla.algebra.nodes import At, Filter, Node, Project, Recursion
 from nabla.algebra.reference.interpreter import Bag, Database, added, evaluate, negated
 from nabla.calculus.by_key import TOUCHED
-from nabla.calculus.recursion.levels import LevelLoop, LevelQueries, Limits
+from nabla.calculus.recursion.levels import LevelLoop, LevelQueries, Limits, unseen
 from nabla.calculus.stages import Stage, Staged, cut
 from nabla.dev.testing.random_plans import reading
 from nabla.planner.delta_steps import maintenance_steps, rebuild_steps
@@ -142,6 +142,15 @@ class _Interpreted:
     def plus(self, rows: Bag, change: Bag) -> Bag:
         return added(rows, change)
 
+    def minus(self, rows: Bag, other: Bag) -> Bag:
+        return added(rows, negated(other))
+
+    def unseen(self, level: Bag, seen: Bag | None) -> tuple[Bag, Bag]:
+        return unseen(level, seen)
+
+    def sample(self, relation: Bag) -> list[tuple[object, ...]]:
+        return list(relation)[:3]
+
     def total(self, relation: Bag) -> int:
         return relation.total()
 
@@ -151,7 +160,9 @@ class _Interpreted:
 
 def _loop(step: Iterate, stored: _Stored) -> LevelLoop[Bag]:
     recursion = step.stage.recursion
-    queries = LevelQueries(recursion.table, step.start, step.from_level, step.from_both, step.from_tables)
+    queries = LevelQueries(
+        recursion.table, step.start, step.from_level, step.from_both, step.from_tables, recursion.once
+    )
     return LevelLoop(_Interpreted(stored, recursion), queries, Limits(recursion.most_levels, recursion.most_rows))
 
 

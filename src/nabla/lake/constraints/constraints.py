@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pyspark.sql import DataFrame
 
 from nabla.algebra.nodes import Constant
+from nabla.calculus.obstacles import obstacles
 from nabla.constraints import foreign_key, key
 from nabla.engine import types
 from nabla.errors import NablaError
@@ -29,6 +30,7 @@ from nabla.lake.refresh.rules import read_denial
 from nabla.lake.refresh.verify import recompute
 from nabla.lake.reports import Checked, CheckReport, ViewReport
 from nabla.lake.write.new_table import new_table
+from nabla.rewrite.recursion_as_set import recursions_as_sets
 from nabla.storage.catalog import Entry, LakeState
 
 ACTIONS = ("reject", "warn", "quarantine")
@@ -92,7 +94,15 @@ class ConstraintDefinition:
             defined = define(session, query, list(state.entries), self.name)
         notes = tuple(str(note) for note in defined.notes)
         view = View.of(self.name, defined.plan, defined.outputs, defined.sql, notes)
-        return replace(view, functions=defined.functions)
+        return _with_sets(replace(view, functions=defined.functions))
+
+
+def _with_sets(view: View) -> View:
+    """The view of violations, as a set where its query is recursive: so that it has an end on cyclic graphs."""
+    plan = recursions_as_sets(view.plan)
+    if plan is view.plan or obstacles(plan):
+        return view
+    return replace(view, plan=plan, notes=(*view.notes, "a recursion that carries every row on once, as UNION would"))
 
 
 def _denied(context: LakeContext, name: str, text: str, state: LakeState) -> View:

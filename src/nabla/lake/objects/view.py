@@ -123,6 +123,11 @@ class View:
     def recursive(self) -> bool:
         return self.rules is not None and self.rules.program.recursive(self.name)
 
+    @cached_property
+    def once(self) -> bool:
+        """Whether it has a recursion of sets, which Spark SQL cannot say."""
+        return any(isinstance(node, Recursion) and node.once for node in self.plan.walk())
+
     @property
     def group(self) -> tuple[str, ...]:
         """The views that are refreshed together with it, itself among them."""

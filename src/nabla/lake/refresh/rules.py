@@ -40,6 +40,7 @@ from nabla.lake.refresh.schedule import check_schedule
 from nabla.lake.reports import RefreshReport
 from nabla.lake.write.commit import Commit
 from nabla.planner.choose import LARGE_CHANGE
+from nabla.planner.delta_steps import rebuild_steps
 from nabla.planner.steps import Plan, Size
 from nabla.storage.catalog import Entry, LakeState
 
@@ -243,10 +244,11 @@ def _answer(program: Program, question: str, queries: Queries, schema: StructTyp
 def recompute_recursive(
     context: LakeContext, workspace: Workspace, view: View, entry: Entry, state: LakeState
 ) -> DataFrame:
-    """A recursive view, or the violations of a denial, computed from scratch by Spark, from the versions that it reflects."""
+    """A recursive view, or the violations of a denial, computed from scratch by Spark, from the versions that it reflects. So is a
+    query with a recursion of sets, for which Spark has no text."""
     sources = {n: make_source(context.log, n, state, v, v) for n, v in entry.facts["sources"].items()}
     now = context.now(view.settings)
-    plan = Plan(view.name, "full", "verified", ())
+    plan = Plan(view.name, "full", "verified", rebuild_steps(view.staged) if view.once else ())
     separate = partial(context.spark.separate, settings=view.settings)
     sessions = Sessions(lambda size: workspace, lambda size: workspace, separate)
     queries = Queries(sessions, Relations(sources, {}, Moments(now, now)), plan, only_spark=True)

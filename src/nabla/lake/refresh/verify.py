@@ -127,7 +127,7 @@ def _repeat(differences: pa.Table, sign: int) -> pa.Table:
 
 def _recompute(context: LakeContext, workspace: Workspace, view: View, entry: Entry, state: LakeState) -> DataFrame:
     """The rows of the user's own text if there is one, because it does not depend on Nabla's algebra."""
-    if view.recursive or view.asked:
+    if view.recursive or view.asked or view.once:
         return recompute_recursive(context, workspace, view, entry, state)
     for name, version in entry.facts["sources"].items():
         source = make_source(context.log, name, state, version, version)
