@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from nabla.dev.bench.by_student import BY_STUDENT
 from nabla.dev.bench.nested_costs import Costs, table
-from nabla.dev.bench.nested_limits import Limit, curves, limits_json, tables
-from nabla.dev.bench.nested_run import Kind, Timed, next_round
+from nabla.dev.bench.nested_limits import Limit, curves, limits, limits_json, tables
+from nabla.dev.bench.nested_run import Kind, Timed, clear_measurements, next_round
 from nabla.dev.bench.records import Records
 from nabla.dev.bench.table24 import TABLE_24
 from nabla.dev.bench.university import Design
@@ -113,3 +114,18 @@ def test_what_a_broken_run_left_unfinished_is_left_out() -> None:
     timed = [*measured("q_jn1", {20: 0.5, 40: 0.8}), Timed("q_jn1", "left", 60, 9, "mtn", 1.0)]
     assert str(curves(timed, "left")["q_jn1"].limit) == "> 40"
     assert not curves([Timed("q_jn2", "right", 60, 0, "mtn", 1.0)], "right")
+
+
+def test_measurements_of_a_design_are_cleared_and_others_kept(tmp_path: Path) -> None:
+    timed, costs = clear_measurements(tmp_path, TABLE_24)
+    for view in ("q_s1", "join_1"):
+        Records(Timed, timed).add(Timed(view, "left", 10, 0, "rec", 1.5, 2000))
+    assert clear_measurements(tmp_path, TABLE_24) == (timed, costs)
+    assert [one.view for one in Records(Timed, timed).all] == ["join_1"]
+    assert costs.read_text() == ""
+
+
+def test_the_page_says_how_many_students_and_rounds_were_measured() -> None:
+    timed = [replace(t, students=2000) for t in measured("q_jn1", {20: 0.5, 40: 0.8})]
+    assert "2,000 students, medians of" in limits(timed).markdown()
+    assert "students" not in limits(measured("q_jn1", {20: 0.5})).markdown()

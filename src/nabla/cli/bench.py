@@ -245,6 +245,9 @@ def nested(
             help="Measure c_coul, c_cmb, c_inc, c_del and c_ins of section 6.2, too, and add them to this file."
         ),
     ] = None,
+    record: Annotated[
+        Path | None, typer.Option(help="Measure all, costs too, in place of what this folder's measurements/ has.")
+    ] = None,
     lake: LakeFolder = None,
     results: ResultsOption = None,
     verify: Annotated[bool, typer.Option("--verify", help="Verify every view at the end.")] = False,
@@ -279,6 +282,8 @@ def nested(
         _listed(operands, get_args(nested_run.Operand), "operand"),
         verify,
     )
+    if record is not None:
+        results, costs = nested_run.clear_measurements(record, made)
     with _scratch() as folder:
         timed, items = Records(nested_run.Timed, results), Records(nested_costs.Costs, costs)
         first = nested_run.next_round(timed.all)

@@ -45,6 +45,7 @@ class Costs:
     tx: float
     mtn: float
     rec: float
+    students: int = 0
 
 
 def run(workload: Workload, folder: Path, say: Say) -> Iterator[Costs]:
@@ -61,7 +62,8 @@ def run(workload: Workload, folder: Path, say: Say) -> Iterator[Costs]:
         university.update("stud", parts, "⊖")
         tx = perf_counter() - began
         for e in workload.experiments:
-            found = Costs(e.name, size, items[e.name], tx, maintain(university.lake, e), recompute(university.lake, e))
+            seconds = tx, maintain(university.lake, e), recompute(university.lake, e)
+            found = Costs(e.name, size, items[e.name], *seconds, university.students)
             say(f"{found.view}, {size:g} %: " + ", ".join(f"{item} {s:.2f} s" for item, s in found.items.items()))
             yield found
 

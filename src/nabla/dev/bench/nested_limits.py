@@ -194,7 +194,18 @@ def limits(timed: Sequence[Timed], design: Design = TABLE_24) -> Section:
         "creation s",
         *(f"mtn / rec at {size:g} %" for size in sizes),
     )
-    return Section("Maintenance limits, updates of the left operand", headings, rows)
+    return Section(f"Maintenance limits, updates of the left operand{_settings(timed, design)}", headings, rows)
+
+
+def _settings(timed: Sequence[Timed], design: Design) -> str:
+    """How many students there were, and how often each time was taken, where that was recorded."""
+    names = {e.name for e in design.experiments}
+    own = [t for t in timed if t.view in names and t.students]
+    if not own:
+        return ""
+    students = " and ".join(f"{n:,}" for n in sorted({t.students for t in own}))
+    rounds = len({t.round for t in own})
+    return f"; {students} students, {'one round' if rounds == 1 else f'medians of {rounds} rounds'}"
 
 
 def _level(experiment: Experiment) -> str:

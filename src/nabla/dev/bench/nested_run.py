@@ -9,6 +9,7 @@ deleted, which is the falling line of the paper's figure 2. The tables themselve
 from __future__ import annotations
 
 import datetime
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,6 +51,20 @@ class Timed:
     round: int
     kind: Kind
     seconds: float
+    students: int = 0
+
+
+def clear_measurements(docs: Path, design: Design) -> tuple[Path, Path]:
+    """The files of measurements that the pages in a folder are made from, of measurements and of costs, without those of a
+    design: all of it is to be measured again."""
+    files = docs / "measurements/nested.jsonl", docs / "measurements/nested_costs.jsonl"
+    own = {experiment.name for experiment in design.experiments}
+    for file in files:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+        kept = [line for line in lines if json.loads(line)["view"] not in own]
+        file.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+    return files
 
 
 def next_round(timed: Iterable[Timed]) -> int:
@@ -63,7 +78,7 @@ def run(workload: Workload, folder: Path, say: Say, first_round: int = 0) -> Ite
     run = _Run(university, say)
     for experiment in workload.experiments:
         run.recompute(experiment)  # the first one is slower than all others
-        yield Timed(experiment.name, "left", 0, first_round, "cre", run.recompute(experiment))
+        yield run.timed(experiment, "left", 0, first_round, "cre", run.recompute(experiment))
     for number in range(first_round, first_round + workload.rounds):
         for size in workload.sizes:
             if "left" in workload.operands:
@@ -132,31 +147,31 @@ class _Run:
         for sign in ("⊕", "⊖"):
             self.university.update("stud", parts, sign)
             for e in experiments:
-                yield self._timed(e, "left", size, number, "mtn", self.maintain(e))
-                yield self._timed(e, "left", size, number, "rec", self.recompute(e))
+                yield self.timed(e, "left", size, number, "mtn", self.maintain(e))
+                yield self.timed(e, "left", size, number, "rec", self.recompute(e))
         rows = self.university.rows("stud", size / 100)
         self.university.update("stud", rows, "⊖")
         self.lake.refresh(*(e.name for e in experiments), mode="strict")
         for e in experiments:
-            yield self._timed(e, "left", size, number, "less", self.recompute(e))
+            yield self.timed(e, "left", size, number, "less", self.recompute(e))
         self.university.update("stud", rows, "⊕")
         for e in experiments:
-            yield self._timed(e, "left", size, number, "inc", self.maintain(e))
+            yield self.timed(e, "left", size, number, "inc", self.maintain(e))
 
     def right(self, experiment: Experiment, size: float, number: int) -> Iterator[Timed]:
         parts = self.university.parts(experiment.right, size / 100)
         for sign in ("⊕", "⊖"):
             self.university.update(experiment.right, parts, sign)
-            yield self._timed(experiment, "right", size, number, "mtn", self.maintain(experiment))
-        yield self._timed(experiment, "right", size, number, "rec", self.recompute(experiment))
+            yield self.timed(experiment, "right", size, number, "mtn", self.maintain(experiment))
+        yield self.timed(experiment, "right", size, number, "rec", self.recompute(experiment))
         rows = self.university.rows(experiment.right, size / 100)
         self.university.update(experiment.right, rows, "⊖")
         self.lake.refresh(experiment.name, mode="strict")
         self.university.update(experiment.right, rows, "⊕")
-        yield self._timed(experiment, "right", size, number, "inc", self.maintain(experiment))
+        yield self.timed(experiment, "right", size, number, "inc", self.maintain(experiment))
 
-    def _timed(
+    def timed(
         self, experiment: Experiment, operand: Operand, size: float, number: int, kind: Kind, seconds: float
     ) -> Timed:
         self.say(f"{experiment.name}, {size:g} % of its {operand} operand, round {number + 1}: {kind} {seconds:.2f} s")
-        return Timed(experiment.name, operand, size, number, kind, seconds)
+        return Timed(experiment.name, operand, size, number, kind, seconds, self.university.students)
