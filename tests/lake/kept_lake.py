@@ -242,7 +242,7 @@ def change(lake: Lake, turn: int) -> None:
 
 
 def make(archive: Path) -> None:
-    """Make the lake and put it into an archive that depends on its files alone, not on their times and owners."""
+    """Make the lake and put it into an archive."""
     with tempfile.TemporaryDirectory() as folder:
         lake = nabla.open(Path(folder) / "lake")
         build(lake)
@@ -252,15 +252,20 @@ def make(archive: Path) -> None:
         lake.verify()
         change(lake, 3)
         lake.vacuum(older_than=dt.timedelta())
+        pack(Path(folder), archive)
 
-        def plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
-            member.uid = member.gid = member.mtime = 0
-            member.uname = member.gname = ""
-            return member
 
-        with tarfile.open(archive, "w:xz", preset=9) as tar:
-            for path in sorted(Path(folder).rglob("*")):
-                tar.add(path, path.relative_to(folder), recursive=False, filter=plain)
+def pack(folder: Path, archive: Path) -> None:
+    """Put a lake into an archive that depends on its files alone, not on their times and owners."""
+
+    def plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
+        member.uid = member.gid = member.mtime = 0
+        member.uname = member.gname = ""
+        return member
+
+    with tarfile.open(archive, "w:xz", preset=9) as tar:
+        for path in sorted(folder.rglob("*")):
+            tar.add(path, path.relative_to(folder), recursive=False, filter=plain)
 
 
 if __name__ == "__main__":

@@ -119,6 +119,48 @@ def test_copies_of_sources_and_enforced_keys_count(shop: Lake) -> None:
     assert (both.shown, ids.alone) == ("", False)
 
 
+def test_a_full_outer_join_of_keyed_tables_stores_nothing_more_and_reads_no_source(lake: Lake) -> None:
+    for name in ("one", "two", "three"):
+        lake.create_table(name, schema=f"{name}_id INT, {name}_x STRING", key=f"{name}_id", enforce=True)
+    with lake.transaction() as tx:
+        tx.insert("one", [(1, "a"), (2, "b"), (3, None)])
+        tx.insert("two", [(2, "u"), (3, "v"), (4, "w")])
+        tx.insert("three", [(10, "b"), (11, "b"), (12, "z")])
+    both = "SELECT two_x, one_id, two_id, one_x FROM one FULL JOIN two ON one_id = two_id"
+    lake.create_view("both", both, detached=True)
+    lake.create_view("large", both.replace("FROM one", "FROM (SELECT * FROM one WHERE one_id > 1)"), detached=True)
+    lake.create_view(
+        "all3", "SELECT * FROM one FULL JOIN two ON one_id = two_id FULL JOIN three ON one_x = three_x", detached=True
+    )
+    assert [n for n, s in lake.status().items() if s.kind == "view"] == ["both", "large", "all3"]
+    assert {s.when for s in lake.status().values() if s.kind == "view"} == {"immediate"}
+    assert "stores no more" in str(lake.self_maintenance("both")[0])
+    for folder in folders(lake, "one", "two", "three"):
+        for file in folder.glob("*.parquet"):
+            os.rename(file, f"{file}-away")
+    with lake.transaction() as tx:
+        tx.insert("one", [(4, "z"), (5, "b")])
+        tx.insert("two", [(1, "t"), (6, "x")])
+        tx.insert("three", [(13, "b")])
+    for folder in folders(lake, "one", "two", "three"):
+        for file in folder.glob("*-away"):
+            os.rename(file, str(file).removesuffix("-away"))
+    with lake.transaction() as tx:
+        tx.update("one", set={"one_x": "'q'"}, where="one_id IN (1, 2, 4)")
+        tx.delete("two", where="two_id IN (1, 3)")
+        tx.insert("two", [(3, "again")])
+        tx.delete("three", where="three_id = 10")
+    lake.verify()
+    with lake.transaction() as tx:
+        tx.delete("one", where="true")
+    lake.verify()
+    with pytest.raises(NablaError, match="all3, both, large") as refused:
+        lake.drop_constraint("one_key")
+    assert refused.value.code == "NABLA_IN_USE"
+    lake.drop_view("all3")
+    lake.drop_constraint("three_key")
+
+
 def test_an_immediate_view_that_is_there_already_serves_as_an_auxiliary_view(shop: Lake) -> None:
     shop.create_view("sums", "SELECT customer AS who, amount AS much FROM orders", maintain="immediate")
     shop.create_view("later", "SELECT id, region FROM customers WHERE region <> 'west'")  # not up to date at all times

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from comparing import refreshed
 
@@ -77,3 +79,24 @@ def test_a_level_that_is_not_there_is_refused_with_its_place(lake: Lake) -> None
         lake.create_view(
             "wrong", stud.join(nabla.nest("test", "Year", "sjName", X=["Year"]), at="Subjs", on={"Marks": "X"})
         )
+
+
+def test_a_difference_of_a_projection_reads_the_change_and_no_row_of_its_source(lake: Lake) -> None:
+    """Section 4.6 keeps counts for this. Here the change of a table has its old and new rows whole: what is hidden is in it."""
+    lake.create_nested("stud", STUD, data=ROWS["stud"])
+    lake.create_view("phones", stud.project("Tels"))
+    lake.create_view("marks", stud.project("Subjs", Subjs=["Marks"]))
+    with lake.transaction() as tx:
+        tx.remove("stud", [{"Name": "Jack", "Tels": [("2302",)]}])  # Jack stays: his subjects are hidden
+        tx.remove("stud", [{"Name": "John", "Subjs": [("DB", 1998, [("test1", 60)])]}])  # nothing of John is left
+    state = lake.context.log.state()
+    stored = lake.context.log.snapshot(state.entries["stud"].parts["data"])
+    files = [Path(stored.folder, file.path) for file in stored.files]
+    for file in files:
+        file.rename(f"{file}-away")
+    report = lake.refresh(mode="strict")
+    assert {view.mode for view in report.values()} == {"incremental"}
+    assert [tuple(row) for row in lake.read("phones").collect()] == [("Jack", [])]
+    for file in files:
+        Path(f"{file}-away").rename(file)
+    lake.verify()

@@ -286,7 +286,7 @@ def nested(
         results, costs = nested_run.clear_measurements(record, made)
     with _scratch() as folder:
         timed, items = Records(nested_run.Timed, results), Records(nested_costs.Costs, costs)
-        first = nested_run.next_round(timed.all)
+        first = nested_run.next_round(one for one in timed.all if one.view in names)
         for one in nested_run.run(workload, lake or folder / "university", _say, first) if rounds else ():
             timed.add(one)
         for item in nested_costs.run(workload, lake or folder / "university", _say) if rounds and costs else ():

@@ -7,6 +7,7 @@ import os
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,6 +33,9 @@ from nabla.storage.files import DataFile
 from nabla.storage.key_counts import countable, from_whole, key_counts, make_key_counts, whole
 from nabla.storage.table import Snapshot, StoredTable
 
+if TYPE_CHECKING:
+    from nabla.engine.recovery import Recovery
+
 MOST_BYTES = 64 << 20
 """Rows that take more are not fetched."""
 FEW_WRITTEN = 5_000
@@ -45,7 +49,7 @@ class Source:
     """A relation that a view reads, between the version it reflects and the one it is brought to.
 
     `names` are the columns as queries see them. `feed` is set for a view: its change is what it published. `counted` are
-    the stored columns whose keys are counted.
+    the stored columns whose keys are counted. Where `elsewhere` is set, only the change is read here, and rows from there.
     """
 
     name: str
@@ -55,6 +59,7 @@ class Source:
     new: int
     feed: Snapshot | None = None
     counted: frozenset[str] = frozenset()
+    elsewhere: Recovery | None = None
 
     @cached_property
     def before(self) -> Snapshot:
@@ -163,7 +168,7 @@ class Source:
         """
         change, kind = self._change_rows, self.after.schema.field(column).type
         nothing = self.after.schema.empty_table(), values
-        if column not in self.counted or change is None or not countable(kind):
+        if column not in self.counted or change is None or not countable(kind) or self.elsewhere:
             return nothing
         counts = key_counts(self.table, column, self.old)
         keys = whole(values.cast(kind).drop_null()).to_pylist()
@@ -190,12 +195,16 @@ class Source:
         return rows.drop_columns([N]).take(pa.array(copies, pa.int64())), left
 
     def key(self, at: At) -> Hashable:
+        if self.elsewhere and at is not At.DELTA:
+            return (self.elsewhere.key, at, self.key(At.DELTA))
         versions = {At.OLD: (self.old,), At.NEW: (self.new,), At.DELTA: (self.old, self.new)}[at]
         if at is At.OLD and self.past_is_gone:
             return ("past", self.key(At.DELTA))
         return (self.table.folder, tuple(map(self.table.identity, versions)))
 
     def frame(self, workspace: Workspace, at: At) -> DataFrame:
+        if self.elsewhere and at is not At.DELTA:
+            return self.elsewhere.frame(workspace, self, at)
         if at is At.OLD and self.past_is_gone:
             return past_frame(workspace, self.change, self.names)
         if at is not At.DELTA:
@@ -241,7 +250,7 @@ class Relations:
         if scan.table not in self.sources:
             return None
         source = self.sources[scan.table]
-        if scan.at is At.OLD and source.past_is_gone:
+        if source.elsewhere or (scan.at is At.OLD and source.past_is_gone):
             return None
         snapshot = source.at(scan.at)
         fields = dict(zip(source.names, snapshot.schema.names, strict=True))

@@ -24,18 +24,31 @@ TRIALS = 400
 """Pairs of databases that are tried."""
 
 
-def recovered(plan: Node, keys: TableKeys) -> tuple[str, ...]:
+@dataclass(frozen=True)
+class RecoveredTable:
+    """Where a view has the rows of one of its tables: its columns' places in the view by field, and the place of a column that
+    is NULL only where there is no row of the table. Without a place for each field that the view reads, it is not `whole`."""
+
+    table: str
+    places: Mapping[str, int]
+    present: int
+    whole: bool
+
+
+def recovered(plan: Node, keys: TableKeys) -> tuple[RecoveredTable, ...]:
     """The tables whose rows, as far as the view reads them, can be read from the view itself; none if there is one that
     cannot. That is so for full outer joins that show all columns of tables with keys: a row of a table is in the view, with
     its partners or with NULLs beside it, and a key is never NULL (Gupta, Jagadish, Mumick 1997)."""
-    shown = {c.name for c in plan.columns}
+    places = {c.name: i for i, c in enumerate(plan.columns)}
     node = plan
     while isinstance(node, Project) and all(o.expr.column for o in node.outputs):
-        shown = {o.expr.column for o in node.outputs if o.column.name in shown and o.expr.column}
+        places = {
+            o.expr.column: places[o.column.name] for o in node.outputs if o.column.name in places and o.expr.column
+        }
         node = node.input
     if not isinstance(node, Join) or node.kind != "full":
         return ()
-    tables: list[str] = []
+    tables: dict[str, RecoveredTable] = {}
     unique = UniqueColumns(keys)
     waiting: list[Node] = [node]
     while waiting:
@@ -43,11 +56,14 @@ def recovered(plan: Node, keys: TableKeys) -> tuple[str, ...]:
         if isinstance(part, Join) and part.kind == "full":
             waiting += reversed(part.inputs)
             continue
-        found = chain(part)
-        if found is None or unique.of(part) is None or not part.names <= shown:
+        found, key = chain(part), unique.of(part)
+        if found is None or not key or not part.names <= places.keys():
             return ()
-        tables.append(found.scan.table)
-    return tuple(dict.fromkeys(tables))
+        shown = zip(found.values, part.columns, strict=True)
+        fields = {value.column: places[c.name] for value, c in shown if value.column is not None}
+        whole = set(found.scan.fields) <= fields.keys() and found.scan.table not in tables
+        tables[found.scan.table] = RecoveredTable(found.scan.table, fields, places[min(key)], whole)
+    return tuple(tables.values())
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from nabla.algebra.traverse import relations
 from nabla.calculus.stages import Staged, cut
 from nabla.planner.auxiliary_views import Auxiliary, chain, chains, detach
 from nabla.planner.delta_steps import maintenance_steps
-from nabla.planner.determined import recovered, refute
+from nabla.planner.determined import RecoveredTable, recovered, refute
 from nabla.planner.steps import Step
 from nabla.rewrite.drop_redundant import TableKeys, drop_redundant
 
@@ -75,6 +75,8 @@ class SelfMaintenance:
             yield f"a change makes {'a refresh' if self.shown else 'it'} read {', '.join(self.reads)}"
             if self.insertions:
                 yield "insertions alone do not"
+            if self.shown and not self.auxiliaries:
+                yield "detached=True reads these rows from its own, and stores no more"
         if self.auxiliaries:
             yield f"auxiliary views that would make it {'do without' if self.shown else 'so'}:"
             yield from (f"  {auxiliary}" for auxiliary in self.auxiliaries)
@@ -125,6 +127,8 @@ def assess(
     wanted = detach(view, plan, columns, readers)[1] if reads or obstacle else ()
     asked = by_definition and not obstacle and (reads or states)
     shown, refuted = _decide(plan, columns, keys) if asked else ("", "")
+    if shown and readable_from_itself(plan, keys):
+        wanted = ()
     used = dict.fromkeys(name for table, names in served.items() if table not in unserved for name in names)
     return SelfMaintenance(
         view,
@@ -137,6 +141,12 @@ def assess(
         refuted=refuted,
         served=tuple(used) if not reads else (),
     )
+
+
+def readable_from_itself(plan: Node, keys: TableKeys) -> tuple[RecoveredTable, ...]:
+    """Where a view has all that its maintenance reads of its tables; nothing if it has not all of it."""
+    tables = recovered(plan, keys)
+    return tables if all(table.whole for table in tables) else ()
 
 
 def _serve(plan: Node, given: frozenset[str], views: Mapping[str, Node]) -> tuple[dict[str, list[str]], set[str]]:
@@ -162,7 +172,8 @@ def _decide(plan: Node, columns: Mapping[str, int], keys: TableKeys) -> tuple[st
     if not staged.stages and not _read(maintenance_steps(staged, frozenset(columns))) & columns.keys():
         return "enforced keys tell its rows apart, so that none comes from two rows of its sources", ""
     if tables := recovered(simpler, keys):
-        return f"the rows of {list_in_words(tables)} can be read from its own, and enforced keys tell them apart", ""
+        named = list_in_words([found.table for found in tables])
+        return f"the rows of {named} can be read from its own, and enforced keys tell them apart", ""
     found = refute(plan, keys)
     return "", str(found) if found is not None else ""
 

@@ -1,9 +1,9 @@
 """WITH RECURSIVE … UNION ALL as the recursion of sets, where only the set of its rows matters.
 
-On a cyclic graph UNION ALL has no result: every level derives rows again that are there already. A constraint asks whether a query
-has rows at all, so that copies do not matter unless an operator counts them. Its recursion then carries every row on once
-(`Recursion.once`), which gives the same set and comes to an end. That takes a step that is *linear*, Q(A ∪ B) = Q(A) ∪ Q(B): the rows
-of a level can then be left out where an earlier level had them.
+On a cyclic graph UNION ALL has no result: every level derives rows again that are there already. A constraint asks whether a
+query has rows at all, so that copies do not matter unless an operator counts them. Its recursion then carries every row on
+once (`Recursion.once`), which gives the same set and comes to an end. That takes a step that is *linear*,
+Q(A ∪ B) = Q(A) ∪ Q(B): the rows of a level can then be left out where an earlier level had them.
 """
 
 from __future__ import annotations

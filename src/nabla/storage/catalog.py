@@ -16,13 +16,17 @@ from nabla.storage import boundary
 from nabla.storage.deltalog import corrupt
 from nabla.storage.files import DataFile
 
-FORMAT = 3
+FORMAT = 4
 """The newest format that this module writes. A lake with a higher one was made by a newer Nabla."""
 AHEAD = "ahead"
 """The key of a definition under which a view says that its change may be computed before it is refreshed. Its facts have
 the change under the same key, and its parts the tables of it under names that begin with it."""
 MARKS_ROWS = "deletion_vectors"
 """The key of a definition under which a table or view says that its deleted rows are marked by deletion vectors."""
+RELIES_ON = "relies_on"
+"""The enforced keys, by table, by which a view reads the rows of its sources from its own."""
+AS_SET = "as_set"
+"""Set in the definition of a constraint whose recursion carries every row on once."""
 DENIED = "denied"
 """The key of a definition under which a constraint has the rules of the denial that it was made from."""
 
@@ -164,12 +168,15 @@ class LakeState:
 
 def format_of(entries: Mapping[str, Entry]) -> int:
     """The oldest format that has all of a catalog. A Nabla that knows no deletion vectors would break tables that have some,
-    one that knows no schedules of single sources would not let a view follow them, and one that knows no denials would check
-    none."""
+    one that knows no schedules of single sources would not let a view follow them, one that knows no denials would check
+    none, one that knows no recursion of sets could not load it, and one that does not know that a view relies on a key would
+    let the key be dropped."""
     return max((_format_of(entry.definition) for entry in entries.values()), default=1)
 
 
 def _format_of(definition: Mapping[str, Any]) -> int:
+    if definition.get(RELIES_ON) or definition.get(AS_SET):
+        return 4
     if definition.get(AHEAD) or definition.get(DENIED) or not isinstance(definition.get("maintain", ""), str):
         return 3
     return 2 if definition.get(MARKS_ROWS) else 1

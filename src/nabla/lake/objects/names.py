@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from nabla.constraints import key
 from nabla.engine import intake, types
 from nabla.engine.feed import FEED_COLUMNS
 from nabla.errors import NablaError, wrong_argument
 from nabla.lake.objects.graph import is_derived, sources_of
 from nabla.lake.objects.sources import columns_of
 from nabla.lake.objects.view import View, load_view
-from nabla.storage.catalog import Entry, LakeState
+from nabla.storage.catalog import RELIES_ON, Entry, LakeState
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 UNKNOWN = {
@@ -162,7 +163,23 @@ class Names:
                 remedy="Use drop_rules.",
             )
         self._refuse_readers(entry.name)
+        if entry.kind == "constraint":
+            self._refuse_relying(entry)
         return entry
+
+    def _refuse_relying(self, constraint: Entry) -> None:
+        """Keep a constraint that enforces a key by which a detached view reads its tables' rows from its own."""
+        relying = {n: e.definition.get(RELIES_ON, {}) for n, e in self.state.entries.items()}
+        views = sorted(
+            n for n, keys in relying.items() if any(key(t, *k) == constraint.definition["sql"] for t, k in keys.items())
+        )
+        if views:
+            raise NablaError(
+                "NABLA_IN_USE",
+                f'{", ".join(views)} can do without sources because of the key that "{constraint.name}" enforces',
+                place=f"lake {self.path}",
+                remedy="Drop these first, or make them again without detached=True.",
+            )
 
     def auxiliary_to(self, view: str) -> list[str]:
         """The views that go with a view, because they were made for it."""

@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructField, StructType
 
@@ -17,6 +17,7 @@ from nabla.algebra.nodes import Node, Opaque, Recursion, Scan
 from nabla.calculus.obstacles import Obstacle, expressions, obstacles
 from nabla.calculus.partials import FORM
 from nabla.calculus.stages import Staged, cut
+from nabla.constraints import key as key_query
 from nabla.engine import types
 from nabla.engine.execute import Task
 from nabla.engine.spark.meaning import Settings, is_ansi, known_settings
@@ -25,8 +26,11 @@ from nabla.frontends.datalog.stored import StoredRules, stored_rules
 from nabla.frontends.spark_sql.python_udfs import PythonFunction
 from nabla.planner.delta_steps import maintenance_steps
 from nabla.planner.steps import StepMemory
-from nabla.storage.catalog import AHEAD, DENIED
+from nabla.storage.catalog import AHEAD, AS_SET, DENIED, RELIES_ON, LakeState
 from nabla.storage.names import safe
+
+if TYPE_CHECKING:
+    from nabla.planner.determined import RecoveredTable
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +42,7 @@ class View:
     it is refreshed. A constraint is a view that must stay empty: `on_violation` says what happens otherwise. `serves` names the
     view that this one is auxiliary to, `functions` are the Python functions that it calls, `form` is that of its hidden states.
     `settings` are those of the session that made it and decide what it means. `denied` are the rules of a constraint that was
-    made from a denial."""
+    made from a denial. `relies_on` has the enforced keys by which a detached view reads its tables' rows from its own."""
 
     name: str
     plan: Node
@@ -57,6 +61,7 @@ class View:
     settings: Settings = ()
     denied: StoredRules | None = None
     ahead: bool = False
+    relies_on: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @classmethod
     def of(
@@ -91,6 +96,8 @@ class View:
             "settings": dict(self.settings),
             **({DENIED: self.denied.to_json()} if self.denied else {}),
             **({AHEAD: True} if self.ahead else {}),
+            **({AS_SET: True} if self.once else {}),
+            **({RELIES_ON: {table: list(key) for table, key in self.relies_on}} if self.relies_on else {}),
         }
 
     @classmethod
@@ -113,6 +120,7 @@ class View:
             known_settings(json.get("settings", {})),
             stored_rules(json[DENIED]) if json.get(DENIED) else None,
             json.get(AHEAD, False),
+            tuple((table, tuple(key)) for table, key in json.get(RELIES_ON, {}).items()),
         )
 
     @property
@@ -138,6 +146,13 @@ class View:
         """The denial, if its violations are asked for. Its plan has its columns only."""
         denial = Denial(self.denied.program) if self.denied else None
         return denial if denial and denial.is_asked else None
+
+    @cached_property
+    def recovered(self) -> tuple[RecoveredTable, ...]:
+        """The tables whose rows it reads from its own."""
+        from nabla.planner.self_maintenance import readable_from_itself  # which few views need
+
+        return readable_from_itself(self.plan, dict(self.relies_on)) if self.relies_on else ()
 
     @cached_property
     def obstacles(self) -> tuple[Obstacle, ...]:
@@ -230,3 +245,14 @@ _LOADED = ViewCache(1024)
 def load_view(name: str, definition: Mapping[str, Any]) -> View:
     """The view of a stored definition."""
     return _LOADED.load(name, definition)
+
+
+def enforced_key(state: LakeState, table: str) -> tuple[str, ...]:
+    """The declared key of a table, if a constraint refuses transactions that violate it."""
+    entry = state.entries[table]
+    columns = tuple(entry.definition.get("key") or ()) if entry.kind == "table" else ()
+    if not columns:
+        return ()
+    query = key_query(table, *columns)
+    rules = (load_view(e.name, e.definition) for e in state.entries.values() if e.kind == "constraint")
+    return columns if any(rule.sql == query and rule.on_violation == "reject" for rule in rules) else ()

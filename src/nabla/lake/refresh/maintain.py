@@ -26,7 +26,7 @@ from nabla.engine.spark.metrics import JobGroup
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.graph import Unit
 from nabla.lake.objects.sources import current_source, make_source
-from nabla.lake.objects.view import View, load_view, task_of
+from nabla.lake.objects.view import View, enforced_key, load_view, task_of
 from nabla.lake.refresh.ahead import as_change, leads_to, load_ahead, store_ahead
 from nabla.lake.refresh.facts import (
     RefreshInputs,
@@ -55,6 +55,19 @@ class MaintainedViews:
         """The part of the reports that the lake's history keeps."""
         kept = ("mode", "reason", "inserted", "deleted", "seconds", "version", "sources")
         return {name: {field: getattr(self.reports[name], field) for field in kept} for name in self.entries}
+
+
+@dataclass(frozen=True)
+class _Work:
+    """A plan to run: for views that are computed together, from these inputs in this state of the lake. `group` has the Spark
+    jobs of it, `mode` is what was asked for."""
+
+    views: Mapping[str, View]
+    plan: Plan
+    inputs: RefreshInputs
+    state: LakeState
+    group: JobGroup
+    mode: Mode
 
 
 class Maintenance:
@@ -106,7 +119,7 @@ class Maintenance:
             )
         group = JobGroup(lambda: self.context.spark.session, f"nabla-{uuid.uuid4().hex[:8]}", f"refresh of {name}")
         with self.context.translating(f'refresh of view "{name}"'):
-            plan, computed, given_up = self._continue_or_compute(views, plan, inputs, state, group, mode)
+            plan, computed, given_up = self._continue_or_compute(_Work(views, plan, inputs, state, group, mode))
             machine.point("refresh.computed")
             applied = {n: computed[n].result.apply(self._tables(views[n], entries[n])) for n in names}
         seconds, versions = time.perf_counter() - begun, {s: source.new for s, source in sources.items()}
@@ -138,7 +151,8 @@ class Maintenance:
             return MaintainedViews({name: replace(nothing, reason=f"left to the refresh: {plan.reason}")})
         group = JobGroup(lambda: self.context.spark.session, f"nabla-{uuid.uuid4().hex[:8]}", f"change of {name}")
         with self.context.translating(f'change of view "{name}"'):
-            plan, computed, _ = self._continue_or_compute({name: view}, plan, inputs, state, group, "incremental")
+            work = _Work({name: view}, plan, inputs, state, group, "incremental")
+            plan, computed, _ = self._continue_or_compute(work)
             change = as_change(computed[name].result, self.context.log.snapshot(entry.parts["data"]))
             machine.point("refresh.computed")
         if change is None:
@@ -148,34 +162,27 @@ class Maintenance:
         report = _report(plan, entry, Applied(0, 0, 0), time.perf_counter() - begun, group.name)
         return MaintainedViews({name: replace(report, mode="ahead", sources=versions)}, {name: moved})
 
-    def _continue_or_compute(
-        self,
-        views: Mapping[str, View],
-        plan: Plan,
-        inputs: RefreshInputs,
-        state: LakeState,
-        group: JobGroup,
-        mode: Mode,
-    ) -> tuple[Plan, dict[str, Computed], GivenUp | None]:
+    def _continue_or_compute(self, work: _Work) -> tuple[Plan, dict[str, Computed], GivenUp | None]:
         """Run the plan, or only what is left to do after a change that was computed ahead."""
+        inputs = work.inputs
         view, entry = inputs.view, inputs.entry
-        helps = AHEAD in entry.facts and mode != "full"
+        helps = AHEAD in entry.facts and work.mode != "full"
         ahead = load_ahead(self.context.log, view, entry, inputs.sources) if helps else None
         if ahead is None:
-            return self._compute(views, plan, inputs, state, group, mode)
+            return self._compute(work)
         later = {
-            name: make_source(self.context.log, name, state, ahead.sources[name], source.new)
+            name: make_source(self.context.log, name, work.state, ahead.sources[name], source.new)
             for name, source in inputs.sources.items()
         }
         rest = self._inputs(view, ahead.entry, later)
-        plan_of_rest = rest.plan(mode)
+        plan_of_rest = rest.plan(work.mode)
         if plan_of_rest.mode == "skip":
             applied = Plan(view.name, "incremental", "its change was computed ahead", ())
             return applied, {view.name: Computed(ahead.change)}, None
-        done, computed, given_up = self._compute(views, plan_of_rest, rest, state, group, mode)
+        done, computed, given_up = self._compute(replace(work, plan=plan_of_rest, inputs=rest))
         both = ahead.then(computed[view.name])
         if both is None:
-            return self._compute(views, plan, inputs, state, group, mode)
+            return self._compute(work)
         reason = f"continues the change that was computed ahead: {done.reason}"
         return replace(done, reason=reason if done.mode == "incremental" else done.reason), {view.name: both}, given_up
 
@@ -183,46 +190,44 @@ class Maintenance:
         moments = moments_of(view, entry, self.now)
         return RefreshInputs(view, entry, sources, moments, self.context.is_cold(view.name))
 
-    def _compute(
-        self,
-        views: Mapping[str, View],
-        plan: Plan,
-        inputs: RefreshInputs,
-        state: LakeState,
-        group: JobGroup,
-        mode: Mode,
-    ) -> tuple[Plan, dict[str, Computed], GivenUp | None]:
+    def _compute(self, work: _Work) -> tuple[Plan, dict[str, Computed], GivenUp | None]:
         """Run the plan. Where maintenance takes too long or too much memory, or meets values that the query itself does not,
         the view is recomputed, and if that fails, the query does."""
         try:
-            with budget_of(plan, mode) as budget, budget.interrupted_by(group.cancel):
-                return plan, self._run(views, plan, inputs, state, group, budget), None
+            with budget_of(work.plan, work.mode) as budget, budget.interrupted_by(work.group.cancel):
+                return work.plan, self._run(work, budget), None
         except (OverBudget, PySparkException, Py4JJavaError) as error:
-            given_up = why_given_up(error, plan, budget, self.context)
+            given_up = why_given_up(error, work.plan, budget, self.context)
             if given_up is None:
                 raise
-        plan = replace(inputs.plan("full"), reason=given_up.reason)
-        return plan, self._run(views, plan, inputs, state, group, Budget()), given_up
+        work = replace(work, plan=replace(work.inputs.plan("full"), reason=given_up.reason))
+        return work.plan, self._run(work, Budget()), given_up
 
-    def _run(
-        self,
-        views: Mapping[str, View],
-        plan: Plan,
-        inputs: RefreshInputs,
-        state: LakeState,
-        group: JobGroup,
-        budget: Budget,
-    ) -> dict[str, Computed]:
+    def _run(self, work: _Work, budget: Budget) -> dict[str, Computed]:
         """Run the plan of a view, or of those that are computed together."""
-        view, spark = inputs.view, self.context.spark
+        inputs, plan, spark = work.inputs, work.plan, self.context.spark
+        view = inputs.view
         if view.functions:
             spark.teach(view)
         makes = (self.workspace, spark.shared, spark.separate)
-        sessions = Sessions(*(_in_group(group, partial(make, settings=view.settings)) for make in makes))
-        own = {name: current_source(self.context.log, name, state) for name in views} if view.recursive else {}
+        sessions = Sessions(*(_in_group(work.group, partial(make, settings=view.settings)) for make in makes))
+        own = {name: current_source(self.context.log, name, work.state) for name in work.views if view.recursive}
         states = state_snapshots(self.context.log, view, inputs.entry)
-        queries = Queries(sessions, Relations({**inputs.sources, **own}, states, inputs.moments), plan, budget=budget)
-        return run(task_of(views), queries, only_spark=self.context.only_spark_rounds)
+        sources = self._recover(inputs, work.state) if plan.mode == "incremental" else inputs.sources
+        queries = Queries(sessions, Relations({**sources, **own}, states, inputs.moments), plan, budget=budget)
+        return run(task_of(work.views), queries, only_spark=self.context.only_spark_rounds)
+
+    def _recover(self, inputs: RefreshInputs, state: LakeState) -> Mapping[str, Source]:
+        """The sources of a view, of which it reads nothing but the change where it has their rows itself. That takes keys that
+        are enforced: one that was dropped while the view was made is not."""
+        relies_on = inputs.view.relies_on
+        if not relies_on or any(enforced_key(state, table) != key for table, key in relies_on):
+            return inputs.sources
+        from nabla.engine.recovery import Recovery
+
+        own = self.context.log.snapshot(inputs.entry.parts["data"])
+        found = {t.table: Recovery(own, t.places, t.present) for t in inputs.view.recovered}
+        return {name: replace(source, elsewhere=found.get(name)) for name, source in inputs.sources.items()}
 
     def _tables(self, view: View, entry: Entry) -> ViewTables:
         """The tables of a view that the result of a plan is applied to."""

@@ -244,8 +244,8 @@ def _answer(program: Program, question: str, queries: Queries, schema: StructTyp
 def recompute_recursive(
     context: LakeContext, workspace: Workspace, view: View, entry: Entry, state: LakeState
 ) -> DataFrame:
-    """A recursive view, or the violations of a denial, computed from scratch by Spark, from the versions that it reflects. So is a
-    query with a recursion of sets, for which Spark has no text."""
+    """A recursive view, the violations of a denial, or a query with a recursion of sets, for which Spark has no text: computed
+    from scratch by Spark, from the versions that it reflects."""
     sources = {n: make_source(context.log, n, state, v, v) for n, v in entry.facts["sources"].items()}
     now = context.now(view.settings)
     plan = Plan(view.name, "full", "verified", rebuild_steps(view.staged) if view.once else ())

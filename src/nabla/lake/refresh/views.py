@@ -11,21 +11,20 @@ from pyspark.sql import DataFrame
 from nabla.algebra.nodes import Node, Project, Scan
 from nabla.algebra.shape import shape
 from nabla.algebra.traverse import map_nodes
-from nabla.constraints import key
 from nabla.errors import NablaError
 from nabla.frontends.nested.language import Nested
 from nabla.frontends.spark_sql.define import define
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.graph import followed_at_once, sources_of
 from nabla.lake.objects.sources import columns_of
-from nabla.lake.objects.view import View, load_view
+from nabla.lake.objects.view import View, enforced_key, load_view
 from nabla.lake.refresh.create import Built, ViewDefinition, create
 from nabla.lake.refresh.propagate import check_ahead
 from nabla.lake.refresh.schedule import Schedule, check_schedule, check_source_schedules
 from nabla.lake.reports import ViewReport
 from nabla.lake.write import nested_tables as nests
 from nabla.planner.auxiliary_views import Auxiliary, detach
-from nabla.planner.self_maintenance import SelfMaintenance, assess
+from nabla.planner.self_maintenance import SelfMaintenance, assess, readable_from_itself
 from nabla.rewrite.drop_redundant import drop_redundant
 from nabla.storage.catalog import Entry, LakeState
 
@@ -132,6 +131,10 @@ def _detach(view: View, state: LakeState) -> list[View]:
     plain = replace(view, sql=None, nested=None, key=(), notes=(*view.notes, note))
     if _assess(view, state, {}, by_definition=False).maintainable:
         return [replace(view if simpler is view.plan else replace(plain, plan=simpler), maintain="immediate")]
+    keys = _enforced_keys(view, state)
+    if not view.obstacles and readable_from_itself(simpler, keys):
+        own = view if simpler is view.plan else replace(plain, plan=simpler)
+        return [replace(own, maintain="immediate", relies_on=tuple(keys.items()))]
     plan, auxiliaries = _reuse(view.name, *detach(view.name, simpler, _widths(view, state)), state)
     return [*(_auxiliary_view(auxiliary, view.name) for auxiliary in auxiliaries), replace(plain, plan=plan)]
 
@@ -186,19 +189,12 @@ def _assess(view: View, state: LakeState, given: Mapping[str, Node], by_definiti
     obstacle = str(view.obstacles[0]) if view.obstacles else ""
     if view.recursive:
         obstacle = "the rounds of a recursion read what it is made from"
-    keys = {source: found for source in view.sources if (found := _enforced_key(state, source))}
+    keys = _enforced_keys(view, state)
     return assess(view.name, view.plan, view.staged, _widths(view, state), given, obstacle, keys, by_definition)
 
 
-def _enforced_key(state: LakeState, table: str) -> tuple[str, ...]:
-    """The declared key of a table, if a constraint refuses transactions that violate it."""
-    entry = state.entries[table]
-    columns = tuple(entry.definition.get("key") or ()) if entry.kind == "table" else ()
-    if not columns:
-        return ()
-    query = key(table, *columns)
-    rules = (load_view(e.name, e.definition) for e in state.entries.values() if e.kind == "constraint")
-    return columns if any(rule.sql == query and rule.on_violation == "reject" for rule in rules) else ()
+def _enforced_keys(view: View, state: LakeState) -> dict[str, tuple[str, ...]]:
+    return {source: found for source in view.sources if (found := enforced_key(state, source))}
 
 
 def _widths(view: View, state: LakeState) -> dict[str, int]:
