@@ -32,6 +32,24 @@ def test_the_page_has_a_table_for_each_paper() -> None:
     assert all(any(section.startswith(chapter) for section in sections) for chapter in "12345678")
 
 
+SECTIONS = {
+    "Griffin, Libkin, Trickey": "I II III IV",
+    "Griffin, Kumar": "1 2 2.1 3",
+    "Barbier": "1.1 1.2 1.3 1.4 2.1 2.2 2.3 3.1 3.2 3.3.1 3.3.2 4.1 4.2 4.3.1 4.3.2 4.4 5.1 5.2 5.3 5.4 5.5 5.6 6 7 8.1 8.2 8.3",
+    "Manthey": "1 1.1 1.2 1.3 2.1 2.2 2.3 2.4.1 2.4.2 2.4.3 2.4.4 3.1 3.2 4",
+    "Liu, Vincent": "1 2.1 2.2 2.3 2.4 3 4.1 4.2 4.3 4.4 4.5 4.6 5 6.1 6.2 6.3 6.3.1 6.3.2 7",
+}
+"""The sections of the papers as they are numbered there, without acknowledgements and references."""
+
+
+def test_every_section_of_every_paper_has_a_row() -> None:
+    parts = re.split(r"^### ", PAGE.partition("## Leaf by leaf")[0], flags=re.MULTILINE)[1:]
+    for (paper, sections), part in zip(SECTIONS.items(), parts, strict=True):
+        rows = re.findall(r"^\| ([0-9I][^|]*) \|", part, re.MULTILINE)
+        found = {name for row in rows for name in re.split(r", ", row)}
+        assert set(sections.split()) <= found, paper
+
+
 def test_the_names_that_the_page_gives_are_in_the_files_beside_them() -> None:
     named = re.findall(r"`([A-Za-z_0-9]+)` in `([a-z_/]+\.py)`", PAGE)
     assert len(named) > 4
