@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import nabla
-from nabla.dev.testing import kills, load
+from nabla.dev.testing import faults, kills, load
 from nabla.dev.testing.bank import audit, embezzle, found_bank, transfer
 
 pytestmark = pytest.mark.spark
@@ -104,3 +104,14 @@ def test_processes_killed_at_any_moment_leave_the_books_balanced(bank: Path, tmp
     shutil.copytree(bank, path)
     killed = kills.run(path, 6, Random(1), context)
     assert killed.total() >= 6
+
+
+def test_a_disk_that_fails_at_any_write_of_a_call_loses_nothing(
+    bank: Path, tmp_path: Path, spark: SparkSession
+) -> None:
+    path = tmp_path / "bank"
+    shutil.copytree(bank, path)
+    faults.add_cards(path, spark)
+    ended = dict(faults.run(path, tmp_path, faults.CALLS, every=211))
+    assert ended.keys() == faults.CALLS.keys()
+    assert sum(outcomes["NABLA_WRITE_FAILED"] for outcomes in ended.values()) > 3

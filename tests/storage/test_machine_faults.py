@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from faulty_machine import FaultyMachine
 from lake_story import ROWS, STEPS, check, content, create, rows, step
 
+from nabla.dev.testing.faulty_machine import FaultyMachine
 from nabla.errors import NablaError
 from nabla.storage import files, machine, reading
 from nabla.storage.catalog import Entry, LakeState, Part

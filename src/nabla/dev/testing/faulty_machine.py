@@ -10,15 +10,18 @@ from nabla.storage.machine import Machine
 
 class FaultyMachine(Machine):
     """Raises an error at its write operation number `fails`, before it is done or after it, or at all operations on paths that
-    contain the text `on`."""
+    contain the text `on`. With `lasting`, all operations after that one fail, too."""
 
-    def __init__(self, number: int, fails: int | None = None, on: str | None = None, after: bool = False) -> None:
+    def __init__(
+        self, number: int, fails: int | None = None, on: str | None = None, after: bool = False, lasting: bool = False
+    ) -> None:
         super().__init__()
         self.done = 0
-        self._error, self._fails, self._on, self._after = number, fails, on, after
+        self._error, self._fails, self._on, self._after, self._lasting = number, fails, on, after, lasting
 
     def _do(self, path: str, operation: Callable[[], None]) -> None:
         fails = self.done == self._fails or (self._on is not None and self._on in path)
+        fails = fails or (self._lasting and self._fails is not None and self.done > self._fails)
         self.done += 1
         if not fails or self._after:
             operation()
