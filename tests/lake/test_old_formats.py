@@ -34,7 +34,7 @@ def test_a_kept_lake_goes_on(archive: Path, tmp_path: Path, spark: SparkSession)
     assert format_of(lake.context.log.state().entries) == number
     assert lake.status()["sums"].stale
     kept_formats.change(lake, 3)
-    modes = {name: report.mode for name, report in lake.refresh().items()}
+    modes = {name: report.mode for name, report in lake.refresh(mode="incremental").items()}
     assert "full" not in modes.values(), modes
     lake.verify()
     assert not lake.check().violated
