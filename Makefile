@@ -1,15 +1,17 @@
 # make demo: see it work.  make test: see that it is right, make test-cluster: on a cluster too.  make bench: measure it.
-# make check: lint, types, layers.  make docs, make fixtures: the pages and the golden files that are made from the code.
+# make test-browser: the console in Chromium, make screenshots: its pages.  make check: lint, types, layers.
+# make docs, make fixtures: the pages and the golden files that are made from the code.
+# make site: the documentation as a site.  make package: wheel and sdist, tried.  make test-versions: Pythons and Sparks.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # Tests start many processes. Without compiled modules each of them would compile all modules again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup java demo test test-cluster check format bench fixtures docs clean
+.PHONY: help setup java demo test test-cluster test-versions test-browser screenshots chromium check format bench fixtures docs site package clean
 
 help:
-	@sed -n '1,2s/^# //p' Makefile
+	@sed -n '1,4s/^# //p' Makefile
 
 setup: $(VENV)/.dev java
 
@@ -33,6 +35,10 @@ $(VENV)/.bench: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	@touch $@
 
+$(VENV)/.site: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[site]'
+	@touch $@
+
 demo: setup
 	$(BIN)/nabla demo
 
@@ -43,6 +49,24 @@ test: setup
 test-cluster: setup
 	$(BIN)/python -m nabla.dev.testing.cluster $(BIN)/pytest -q tests/lake/test_refresh.py tests/lake/test_transactions.py
 	$(BIN)/pytest -q tests/cluster
+
+test-versions: java
+	scripts/test-versions $(VERSIONS)
+
+chromium: $(VENV)/.browser
+	@command -v chromium > /dev/null || scripts/install-packages "Chromium" chromium
+	@command -v chromedriver > /dev/null || scripts/install-packages "the driver of Chromium" chromium-driver
+
+$(VENV)/.browser: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[browser]'
+	@touch $@
+
+test-browser: setup chromium
+	$(BIN)/pytest -q -s tests/console/browser
+
+screenshots: setup chromium
+	rm -rf build/shop && $(BIN)/nabla demo --lake build/shop > /dev/null
+	$(BIN)/python -m nabla.dev.screenshots build/shop build/screenshots
 
 check: setup
 	$(BIN)/ruff check
@@ -68,7 +92,16 @@ fixtures: setup
 docs: setup $(VENV)/.bench
 	$(BIN)/python -m nabla.explain.operators_page > docs/operators.md
 	$(BIN)/python scripts/draw-explain
+	$(BIN)/python scripts/draw-examples
 	$(BIN)/nabla bench page docs
+
+site: $(VENV)/.site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet  # it tells of the successor of its theme
+	$(BIN)/python scripts/check-site build/site
+
+package: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'build>=1.2'
+	scripts/try-package $(BIN)/python
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 os.environ.setdefault("NABLA_SYNC", "off")  # read when nabla is imported; tests of syncing bring a machine of their own
+# JVMs of other processes live for seconds: compiling less is quicker. The session that tests share has the same options.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData")
 
 from hypothesis import HealthCheck, settings
 

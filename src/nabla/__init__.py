@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from nabla.frontends.nested.language import nest, nested
     from nabla.lake.constraints.violations import Violated
     from nabla.lake.facade import Lake
-    from nabla.lake.facade import open_lake as open
+    from nabla.lake.open import open_lake as open
 
 __all__ = ["Conflict", "Lake", "Mismatch", "NablaError", "NotIncremental", "Violated", "nest", "nested", "open"]
 __version__ = "0.1.0"
@@ -16,10 +16,14 @@ __version__ = "0.1.0"
 
 def __getattr__(name: str) -> Any:
     """Spark is imported with the first lake, not with the package: `nabla --help` should be instant."""
-    if name in ("Lake", "open"):
-        from nabla.lake import facade
+    if name == "open":
+        from nabla.lake.open import open_lake
 
-        return facade.Lake if name == "Lake" else facade.open_lake
+        return open_lake
+    if name == "Lake":
+        from nabla.lake.facade import Lake
+
+        return Lake
     if name == "Violated":
         from nabla.lake.constraints.violations import Violated
 

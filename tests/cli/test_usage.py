@@ -32,7 +32,7 @@ COMMANDS = [
     "vacuum",
     "watch",
 ]
-COMMANDS += ["check", "log", "revert"]
+COMMANDS += ["check", "log", "revert", "lineage", "optimize", "housekeeping", "advise"]
 runner = CliRunner()
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -62,7 +64,11 @@ def test_an_unknown_view_is_an_error(graph: Lake) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_cleanly(graph: Lake, number: signal.Signals) -> None:
     code = "from nabla.cli.main import main; main()"
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
     command = [sys.executable, "-c", code, "watch", "--interval", "0.1", "--json", "--lake", graph.path]
+    command += ["--metrics-port", port]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ)
     try:
         assert process.stdout is not None
@@ -71,6 +77,12 @@ def test_a_signal_ends_it_cleanly(graph: Lake, number: signal.Signals) -> None:
             tx.insert("node", [(4,)])
         second = json.loads(process.stdout.readline())
         assert [e["refreshed"]["version"] for e in (first, second)] == [1, 2]
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+            scraped = answer.read().decode()
+        assert (
+            f'nabla_refreshes_total{{lake="{graph.path}",mode="{second["refreshed"]["mode"]}",view="isolated"}}'
+            in scraped
+        )
         process.send_signal(number)
         rest, errors = process.communicate(timeout=60)
     finally:

@@ -13,12 +13,8 @@ from nabla.errors import NablaError
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 
 
-def test_the_demo_maintains_every_view_and_verifies(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for size, value in {"CUSTOMERS": 100, "PRODUCTS": 20, "ORDERS": 500}.items():
-        monkeypatch.setattr(shop, size, value)
-    results = run_demo(tmp_path / "shop")
+def test_the_demo_maintains_every_view_and_verifies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results = run_demo(tmp_path / "shop", small=True)
     first, *_, last = results
     assert [view.view for view in first.views] == list(shop.VIEWS)
     assert next(view for view in first.views if view.view == "order_totals").inserted == 60

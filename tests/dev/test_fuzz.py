@@ -45,7 +45,7 @@ def forgetful_union(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("forgetful_union")
 def test_a_wrong_rule_is_found_and_the_case_made_small() -> None:
-    findings = plans.run(seed=1, budget=Budget(count=50), jobs=1)
+    findings = plans.run(seed=1, budget=Budget(count=20), jobs=1)
     assert findings.found
     small = findings.found[0].small
     assert len(list(small.plan.walk())) <= 5, plan_script(small, "")

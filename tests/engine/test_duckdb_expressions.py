@@ -12,6 +12,6 @@ pytestmark = pytest.mark.spark
 
 
 def test_every_function_of_the_driver_gives_what_spark_gives_for_every_type(spark: SparkSession) -> None:
-    some = sample(compiled(), every=12)
+    some = sample(compiled(), every=30)
     assert covered(some) == EXACT_FUNCTIONS
     assert [str(d) for d in differences(spark, some)] == []

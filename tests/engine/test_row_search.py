@@ -98,3 +98,16 @@ def test_files_that_nobody_has_looked_into_are_scanned_and_then_kept(
             )
     monkeypatch.setattr(row_search, "MOST_ROWS", 2)
     assert RowSearch().rows(snapshot, "k", values, ["k"], own=True) is None
+
+
+def test_of_many_values_stretches_are_compared_with_files(snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the number of stretches, no file is left out that has a value."""
+    wanted = pa.array([*range(0, 90, 3), *range(700, 790, 7), 5000], pa.int64())
+    expected = [k for k in wanted.to_pylist() if k < 1000]
+    for most in (1, 2, 5, 10, 1000):
+        monkeypatch.setattr(row_search, "MOST_COMPARED", most)
+        looking = RowSearch()
+        found = looking.rows(snapshot, "k", wanted, ["k"])
+        assert found is not None
+        assert sorted(found["k"].to_pylist()) == expected
+        assert looking.looked_at < snapshot.rows or most < 1000

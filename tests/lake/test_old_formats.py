@@ -38,7 +38,7 @@ def test_a_kept_lake_goes_on(archive: Path, tmp_path: Path, spark: SparkSession)
     assert "full" not in modes.values(), modes
     lake.verify()
     assert not lake.check().violated
-    loops = {2: (), 3: ("acyclic",), 4: ("acyclic", "no_loop")}[number]
+    loops = {2: (), 3: ("acyclic",)}.get(number, ("acyclic", "no_loop"))
     for _ in loops[:1]:
         with pytest.raises(nabla.Violated) as refused, lake.transaction() as tx:
             tx.insert("boss", [(7, 8), (8, 7)])

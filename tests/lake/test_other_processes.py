@@ -3,6 +3,7 @@ change once."""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import shutil
 import signal
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from comparing import bag, feed
+from dying import refresh_until
 from pyspark.sql import SparkSession
 
 import nabla
@@ -30,16 +32,18 @@ POINTS = [
     "roll.part:3",
 ]
 
-CHILD = """
+# A server that has imported everything and used nothing: its forks start in milliseconds and inherit no JVM.
+context = multiprocessing.get_context("forkserver")
+context.set_forkserver_preload(["nabla.dev.testing.kills", "nabla.lake", "pyarrow.dataset", "pyarrow.acero"])
+
+WITH_SPARK = """
 import sys, nabla
+from nabla.dev.testing.session import quick_session
 from nabla.engine.driver import driver_query
-from nabla.engine.spark.session import build_session
 from nabla.storage import machine
-lake = nabla.open(sys.argv[1])
-if sys.argv[3:] == ["with Spark"]:
-    driver_query.MOST_BYTES = -1
-    lake = nabla.open(sys.argv[1], spark=build_session("killed", {"spark.master": "local[1]"}))
-machine.arm(sys.argv[2])
+driver_query.MOST_BYTES = -1
+lake = nabla.open(sys.argv[1], spark=quick_session("killed", {"spark.master": "local[1]"}))
+machine.arm("refresh.computed")
 lake.refresh(mode="incremental")
 """
 
@@ -60,14 +64,23 @@ def prepared(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> P
     return folder
 
 
-@pytest.mark.parametrize("way", [(point,) for point in POINTS] + [("refresh.computed", "with Spark")])
+def ended(folder: Path, point: str) -> int | None:
+    """The exit code of a process that refreshed the lake."""
+    if point == "with Spark":
+        return subprocess.run([sys.executable, "-c", WITH_SPARK, str(folder)], env={**os.environ}).returncode
+    process = context.Process(target=refresh_until, args=(str(folder), point))
+    process.start()
+    process.join()
+    return process.exitcode
+
+
+@pytest.mark.parametrize("point", [*POINTS, "with Spark"])
 def test_a_killed_refresh_loses_and_doubles_nothing(
-    prepared: Path, tmp_path: Path, spark: SparkSession, way: tuple[str, ...]
+    prepared: Path, tmp_path: Path, spark: SparkSession, point: str
 ) -> None:
     folder = tmp_path / "lake"
     shutil.copytree(prepared, folder)
-    dead = subprocess.run([sys.executable, "-c", CHILD, str(folder), *way], env={**os.environ}, check=False)
-    assert dead.returncode == -signal.SIGKILL
+    assert ended(folder, point) == -signal.SIGKILL
     lake = nabla.open(folder, spark=spark)
     lake.verify()  # whatever version it is at, it is exact
     lake.refresh(mode="incremental")

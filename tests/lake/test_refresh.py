@@ -100,8 +100,8 @@ def test_a_dataframe_view_is_named_after_its_function_and_lives_without_it(shop:
     sell(shop, (100, 1, 70))
     script = (
         "import nabla, sys\n"
-        "from nabla.engine.spark.session import build_session\n"
-        "lake = nabla.open(sys.argv[1], spark=build_session('other', {'spark.master': 'local[1]'}))\n"
+        "from nabla.dev.testing.session import quick_session\n"
+        "lake = nabla.open(sys.argv[1], spark=quick_session('other', {'spark.master': 'local[1]'}))\n"
         "print(lake.refresh(mode='strict')['big_orders'].mode)\n"
         "lake.verify()\n"
     )

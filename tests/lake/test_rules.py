@@ -74,7 +74,7 @@ def test_the_vicious_path_update(graph: Lake) -> None:
 
 @pytest.mark.parametrize("only_spark", [False, True])
 def test_cycles_open_and_close(paths: Lake, only_spark: bool) -> None:
-    paths.context.only_spark_rounds = only_spark
+    paths.context.only_spark = only_spark
     edges = {(1, 2), (2, 3), (3, 4)}
     for gone, come in (((3, 4), (3, 1)), ((1, 2), (5, 2)), ((2, 3), (3, 5)), ((3, 1), (2, 2))):
         before, edges = _closure(edges), edges - {gone} | {come}

@@ -32,8 +32,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Lake:
     folder: Path = tmp_path_factory.mktemp("tpch")
     lake = nabla.open(folder / "lake", spark=spark)
     tpch.load(lake, tpch.generate(folder, 0.01))
-    for number, name in zip(tpch.QUERIES, VIEWS, strict=True):
-        lake.create_view(name, tpch.query(number))
+    lake.create_views({name: tpch.query(number) for number, name in zip(tpch.QUERIES, VIEWS, strict=True)})
     return lake
 
 

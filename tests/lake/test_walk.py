@@ -16,7 +16,8 @@ from nabla.lake.facade import Lake
 
 pytestmark = pytest.mark.spark
 
-MOST_FILES = 40
+MOST_FILES = 47
+"""Seven of them are for those who look on, and for housekeeping. Monitors do not count: other tests may have started some."""
 ROOT = Path(nabla.__file__).parent
 
 
@@ -52,4 +53,5 @@ def test_a_refresh_of_a_small_sum_passes_few_files(lake: Lake) -> None:
             report = lake.refresh()
         assert report["totals"].mode == "incremental"
     lake.verify()
+    files = {file for file in files if not file.startswith("lake/monitor/")}
     assert len(files) <= MOST_FILES, "\n".join(sorted(files))

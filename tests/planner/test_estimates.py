@@ -13,6 +13,7 @@ from nabla.planner.choose import UNTRIED_MARGIN, choose
 from nabla.planner.estimates import (
     CHANGE_ROWS_PER_SECOND,
     COLD_SECONDS,
+    COLD_TIMES,
     FASTEST,
     Measured,
     SourceFacts,
@@ -76,8 +77,17 @@ def test_like_is_compared_with_like(other: Measured) -> None:
     assert expected(facts(1000, other, table=other.changed[0], cold=other.cold)) == (other.seconds, True)
 
 
-def test_the_first_refresh_of_a_process_takes_only_a_few_seconds_longer() -> None:
-    assert expected(facts(1000, measured(20, 1000, cold=True))) == (pytest.approx(20 - COLD_SECONDS), False)
+def test_the_first_refresh_of_a_process_takes_some_seconds_or_some_times_longer() -> None:
+    assert expected(facts(1000, measured(20, 1000, cold=True))) == (pytest.approx(20 / COLD_TIMES), False)
+    assert expected(facts(1000, measured(3.5, 1000, cold=True))) == (pytest.approx(3.5 - COLD_SECONDS), False)
+
+
+def test_a_slow_first_refresh_is_tried_again_when_warm() -> None:
+    """Recomputing takes a second, and the first refresh of the process took five."""
+    slow = measured(5.0, 1000, cold=True)
+    assert chosen(facts(1000, BUILT, slow))[0] == "incremental"
+    assert chosen(facts(1000, replace(BUILT, seconds=0.4), slow))[0] == "incremental"
+    assert chosen(facts(1000, BUILT, slow, measured(1.5, 1000)))[0] == "full"
 
 
 BUILT = Measured("full", 1.0, 0, 2_000_000)

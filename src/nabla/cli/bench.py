@@ -46,7 +46,7 @@ PlotFolder = Annotated[
 DebugOption = Annotated[bool, typer.Option("--debug", help="Show Python's traceback when something goes wrong.")]
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
     out().print(f"[{time.strftime('%H:%M:%S')}] {text}", markup=False, highlight=False)
     sys.stdout.flush()
 
@@ -61,7 +61,7 @@ def _listed(text: str, known: tuple[Any, ...], what: str) -> tuple[Any, ...]:
 
 
 @contextmanager
-def _scratch() -> Iterator[Path]:
+def scratch() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="nabla-bench-"))
     try:
         yield folder
@@ -203,9 +203,9 @@ def _measure(
     from nabla.dev.bench.run import run
 
     failed = False
-    with _scratch() as folder:
+    with scratch() as folder:
         measured = Records(Measurement, results)
-        for one in run(suite, workload, data, lake or folder / suite.name, _say) if workload.rounds else ():
+        for one in run(suite, workload, data, lake or folder / suite.name, say) if workload.rounds else ():
             measured.add(one)
             failed = failed or bool(one.problem)
     out().print(report.tables(measured.all), markup=False, highlight=False)
@@ -284,12 +284,12 @@ def nested(
     )
     if record is not None:
         results, costs = nested_run.clear_measurements(record, made)
-    with _scratch() as folder:
+    with scratch() as folder:
         timed, items = Records(nested_run.Timed, results), Records(nested_costs.Costs, costs)
         first = nested_run.next_round(one for one in timed.all if one.view in names)
-        for one in nested_run.run(workload, lake or folder / "university", _say, first) if rounds else ():
+        for one in nested_run.run(workload, lake or folder / "university", say, first) if rounds else ():
             timed.add(one)
-        for item in nested_costs.run(workload, lake or folder / "university", _say) if rounds and costs else ():
+        for item in nested_costs.run(workload, lake or folder / "university", say) if rounds and costs else ():
             items.add(item)
     out().print(nested_limits.tables(timed.all, made), markup=False, highlight=False)
     if items.all:
@@ -312,13 +312,13 @@ def small(as_json: JsonOption = False, debug: DebugOption = False) -> None:
     from nabla.dev.bench.smallest import smallest_refresh
     from nabla.dev.bench.tiny_query import tiny_query
 
-    with _scratch() as folder:
+    with scratch() as folder:
         tiny = tiny_query(folder)
-        _say(str(tiny))
+        say(str(tiny))
         smallest = smallest_refresh(folder)
-        _say(str(smallest))
+        say(str(smallest))
         layers = layered_views(folder)
-        _say(str(layers))
+        say(str(layers))
     if as_json:
         print(json.dumps({"tiny": asdict(tiny), "smallest": asdict(smallest), "layers": asdict(layers)}))  # noqa: T201
 
@@ -336,8 +336,8 @@ def constraints(
     """A foreign key and an assertion over three tables of TPC-H: checked in every transaction, and from scratch."""
     from nabla.dev.bench import constraints as measured
 
-    with _scratch() as folder:
-        found = measured.run(scale, change, rounds, data, folder, _say)
+    with scratch() as folder:
+        found = measured.run(scale, change, rounds, data, folder, say)
     out().print(measured.table(found), markup=False, highlight=False)
     if as_json:
         print(json.dumps([summary.to_json() for summary in found]))  # noqa: T201
@@ -356,8 +356,8 @@ def deferral(
     """The same transactions with a view that is immediate, deferred, or computed ahead: who waits, and for how long?"""
     from nabla.dev.bench.deferral import Load, compare, section
 
-    with _scratch() as folder:
-        found = compare(Load(orders, transactions, rows, rounds), folder, _say)
+    with scratch() as folder:
+        found = compare(Load(orders, transactions, rows, rounds), folder, say)
     out().print(section(found).text(), markup=False, highlight=False)
     if as_json:
         print(json.dumps([outcome.to_json() for outcome in found]))  # noqa: T201
@@ -377,9 +377,9 @@ def rules(
     """Transitive closure over a random graph, refreshed and computed from scratch by the same engine."""
     from nabla.dev.bench.closure import Graph, transitive_closure
 
-    with _scratch() as folder:
-        outcome = transitive_closure(folder, Graph(nodes, edges, changed, seed), turns, _say)
-    _say(str(outcome))
+    with scratch() as folder:
+        outcome = transitive_closure(folder, Graph(nodes, edges, changed, seed), turns, say)
+    say(str(outcome))
     if as_json:
         print(json.dumps(outcome.to_json()))  # noqa: T201
 

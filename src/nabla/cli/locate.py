@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nabla.cli.output import SpinnerScreen, err
 from nabla.errors import NablaError
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class LocatedLake:
                 place=str(self.lake),
                 remedy="Name one with --lake, build this project's with `nabla run`, or start with `nabla init NAME`.",
             )
+        _show_progress()
         settings = self.spec.spark_settings if self.spec else {}
         return nabla.open(self.lake, spark=build_session("nabla", settings) if settings else None)
 
@@ -49,6 +51,14 @@ class LocatedLake:
     @property
     def mode(self) -> Mode:
         return self.spec.mode if self.spec else "auto"
+
+
+def _show_progress() -> None:
+    """Let the spinner of a command tell what runs."""
+    if err().is_terminal:
+        from nabla.lake.monitor.progress import show_on
+
+        show_on(SpinnerScreen())
 
 
 def is_lake(folder: Path) -> bool:

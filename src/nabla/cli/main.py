@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
-from nabla.cli import bench, integrity, show
+from nabla.cli import bench, bench_write, housekeeping, integrity, show
+from nabla.cli.advise import advise
+from nabla.cli.bench_answers import answers
+from nabla.cli.bench_long import long
+from nabla.cli.console import page, ui
+from nabla.cli.lineage import lineage
 from nabla.cli.locate import locate
 from nabla.cli.options import DebugOption, FormOption, JsonOption, LakeOption, LimitOption, ModeOption, NamesArgument
 from nabla.cli.output import out, print_json, reporting, working
@@ -34,12 +39,15 @@ app = typer.Typer(
 
 def _version(value: bool) -> None:
     if value:
-        from importlib.metadata import version
+        from nabla import __version__
 
-        out().print(f"nabla {version('nabla')}")
+        out().print(f"nabla {__version__}")
         raise typer.Exit
 
 
+bench.app.command()(bench_write.write)
+bench.app.command()(long)
+bench.app.command()(answers)
 app.add_typer(bench.app)
 
 
@@ -143,11 +151,18 @@ def propagate(
 
 
 app.command()(watch)
+app.command()(ui)
+app.command()(page)
 app.command()(integrity.check)
 app.command()(integrity.log)
 app.command()(integrity.revert)
 app.command()(trust)
+app.command()(lineage)
+app.command()(advise)
 app.command()(integrity.fsck)
+app.command()(housekeeping.optimize)
+app.command()(housekeeping.vacuum)
+app.command()(housekeeping.housekeeping)
 
 
 @app.command()
@@ -275,34 +290,22 @@ def verify(
 def sql(
     query: Annotated[str, typer.Argument(help="A query over the lake's tables and views.")],
     limit: LimitOption = 50,
+    why: Annotated[bool, typer.Option("--why", help="Only say which views answer it, and why others do not.")] = False,
     lake: LakeOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Query the lake with Spark SQL."""
     with working("Running", as_json):
-        rows = locate(lake).open().sql(query)
-    _print_rows(rows, limit, as_json)
-
-
-@app.command()
-@reporting
-def vacuum(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be deleted.")] = False,
-    older_than: Annotated[
-        float, typer.Option("--older-than", min=0, help="Keep what was needed in the last so many hours.")
-    ] = 168,
-    lake: LakeOption = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
-    """Delete files that no version needs any more. Files that views still refer to are kept."""
-    with working("Looking for files that nothing needs", as_json):
-        done = locate(lake).open().vacuum(dry_run=dry_run, older_than=timedelta(hours=older_than))
-    if as_json:
-        print_json(done)
+        opened = locate(lake).open()
+        answer = opened.answer(query) if why else None
+        rows = opened.sql(query) if answer is None else answer.frame
+    if answer is None:
+        _print_rows(rows, limit, as_json)
+    elif as_json:
+        print_json(answer.to_dict())
     else:
-        show.vacuumed(done, dry_run)
+        out().print(escape(str(answer)), soft_wrap=True)
 
 
 @app.command()
@@ -311,13 +314,16 @@ def demo(
     lake: Annotated[
         Path | None, typer.Option("--lake", help="Keep the lake here. Default: a temporary folder.", show_default=False)
     ] = None,
+    small: Annotated[
+        bool, typer.Option("--small", help="A twentieth of the orders: quicker, but less to see.")
+    ] = False,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Build a small shop, change it a few times, and time every refresh against a recompute."""
     from nabla.dev.demo.run import run_demo
 
-    results = run_demo(lake, quiet=as_json)
+    results = run_demo(lake, quiet=as_json, small=small)
     if as_json:
         print_json(results)
 
@@ -353,4 +359,5 @@ def _print_rows(rows: DataFrame, limit: int, as_json: bool) -> None:
 
 
 def main() -> None:
+    os.environ["NABLA_PROGRESS"] = "off"  # commands have a display of their own
     app()

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ParamSpec, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TextIO, TypeVar
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -23,6 +23,9 @@ from rich.table import Table
 
 from nabla.errors import Mismatch, NablaError
 from nabla.explain.tables import terminal_table
+
+if TYPE_CHECKING:
+    from nabla.lake.running import Running
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -66,7 +69,28 @@ def working(what: str, quiet: bool = False) -> Iterator[Callable[[str], None]]:
         yield lambda _: None
         return
     with console.status(f"{escape(what)} …") as status:
-        yield lambda text: status.update(f"{escape(text)} …")
+        _STATUS.append(lambda text: status.update(f"{escape(visible(text))} …"))
+        try:
+            yield _STATUS[-1]
+        finally:
+            _STATUS.pop()
+
+
+_STATUS: list[Callable[[str], None]] = []
+"""The function that changes the text of the spinner, if there is one."""
+
+
+class SpinnerScreen:
+    """Shows what runs beside the spinner of a command."""
+
+    def show(self, running: Sequence[Running]) -> None:
+        from nabla.lake.monitor.progress import sentence
+
+        if _STATUS:
+            _STATUS[-1](sentence(running))
+
+    def clear(self) -> None:
+        """The spinner goes by itself."""
 
 
 def reporting(command: Callable[P, R]) -> Callable[P, R]:

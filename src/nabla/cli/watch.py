@@ -6,7 +6,7 @@ import datetime
 import queue
 import signal
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +19,7 @@ from nabla.cli.output import err, mode_cell, out, reporting, show_error, to_json
 
 if TYPE_CHECKING:
     from nabla.errors import NablaError
+    from nabla.lake.facade import Lake
     from nabla.lake.refresh.subscriptions import ViewChange
     from nabla.lake.refresh.watch import Wait
     from nabla.lake.reports import ViewReport
@@ -36,6 +37,11 @@ def watch(
     seconds: Annotated[
         float | None, typer.Option("--for", metavar="SECONDS", min=0, help="End after so long.", show_default=False)
     ] = None,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option("--metrics-port", min=1, max=65535, help="Serve metrics for Prometheus here.", show_default=False),
+    ] = None,
+    metrics_host: Annotated[str, typer.Option("--metrics-host", help="The address that serves them.")] = "127.0.0.1",
     limit: LimitOption = 50,
     mode: ModeOption = None,
     lake: LakeOption = None,
@@ -49,16 +55,29 @@ def watch(
         from nabla.lake.refresh.watch import Watch
 
         opened = place.open()
+        stop = _serve_metrics(opened, metrics_port, metrics_host)
         for view in alert or ():
             opened.on_change(view, printer.alert)
         _ = opened.spark  # now, and not when the first change waits for it
     watching = Watch(opened, names or (), mode or place.mode, interval, printer.refreshed, printer.failed)
-    if once:
-        if not watching.turn():
-            raise typer.Exit(1)
-        return
-    with _until_signalled() as wait:
-        watching.run(wait, seconds)
+    try:
+        if once:
+            if not watching.turn():
+                raise typer.Exit(1)
+            return
+        with _until_signalled() as wait:
+            watching.run(wait, seconds)
+    finally:
+        stop()
+
+
+def _serve_metrics(lake: Lake, port: int | None, host: str) -> Callable[[], None]:
+    """Serve metrics, if there is a port for them. Gives a function that ends that."""
+    if port is None:
+        return lambda: None
+    from nabla.monitor import metrics
+
+    return metrics(lake).serve(port, host)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import datetime
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -26,8 +27,9 @@ from nabla.engine.spark.bags import consolidate, repeat, weigh
 from nabla.engine.spark.frames import Workspace
 from nabla.errors import NablaError
 from nabla.planner.steps import Size
-from nabla.storage import bags, files, locations, reading
+from nabla.storage import bags, capture, files, locations, reading
 from nabla.storage.bags import N
+from nabla.storage.boundary import CAPTURES
 from nabla.storage.files import DataFile
 from nabla.storage.replace import replace_rows
 from nabla.storage.rewrite import rewrite
@@ -45,13 +47,16 @@ Files = tuple[DataFile, ...]
 @dataclass(frozen=True)
 class ViewTables:
     """The tables of a view, for its result: `data` with its rows, the folder of its `feed`, and the logs of its
-    `states`, by the names of its stages. `workspaces` are for results that Spark has to apply."""
+    `states`, by the names of its stages. `workspaces` are for results that Spark has to apply. A view that `captures` has
+    Delta's change data feed, too: `captured` is what the commit says of it."""
 
     view: str
     data: Snapshot
     feed: str
     states: Mapping[str, Snapshot]
     workspaces: Callable[[Size], Workspace]
+    captures: bool = False
+    captured: dict[str, Any] = field(default_factory=dict)
 
     @property
     def version(self) -> int:
@@ -76,10 +81,19 @@ class ViewTables:
         return snapshot_frame(self.workspace, self.data, self.names)
 
     def write_feed(self, signed: pa.Table) -> Files:
+        if self.captures:
+            self.captured.update(
+                capture.capture(self.data.folder, reading.conform(signed, _weighted(self.data.schema)))
+            )
         return files.write(self.feed, feed_rows(signed, self.version, self.now))
 
     def write_feed_frame(self, signed: DataFrame) -> Files:
-        return self.write_frame(feed_frame(signed, self.names, self.version, self.now), self.feed)
+        rows = feed_frame(signed, self.names, self.version, self.now)
+        if self.captures:
+            path = self.workspace.path()
+            rows.select(*map(quote, self.names), FEED_KIND).write.parquet(path)
+            self.captured.update(capture.said(files.adopt(path, self.data.folder, below=CAPTURES)))
+        return self.write_frame(rows, self.feed)
 
     def write_frame(self, frame: DataFrame, folder: str) -> Files:
         path = self.workspace.path()
@@ -90,11 +104,12 @@ class ViewTables:
 @dataclass
 class Applied:
     """Files to add to and remove from each table of a view, and the size of the minimal change. `rows` are those that the
-    view has then."""
+    view has then. Finding rows and taking them out of the view's files took the seconds `deleting`."""
 
     inserted: int
     deleted: int
     rows: int
+    deleting: float = 0.0
     adds: dict[str, Files] = field(default_factory=dict)
     removes: dict[str, Files] = field(default_factory=dict)
 
@@ -152,6 +167,7 @@ class Replacement:
         if applied.inserted or applied.deleted:
             signed = pa.concat_tables([bags.negated(bags.counted(done.deleted)), bags.counted(done.inserted)])
             applied.write(done.adds, done.removes, tables.write_feed(signed))
+        applied.deleting = done.deleting
         return applied
 
 
@@ -202,6 +218,10 @@ class Computed:
         return self.result
 
 
+def _weighted(schema: pa.Schema) -> pa.Schema:
+    return schema.append(pa.field(N, pa.int64()))
+
+
 def apply_change(tables: ViewTables, change: pa.Table) -> Applied:
     """A consolidated change that is on the driver."""
     deleted, inserted = bags.split(change)
@@ -210,6 +230,7 @@ def apply_change(tables: ViewTables, change: pa.Table) -> Applied:
         done = rewrite(tables.data, delete=deleted, insert=bags.repeat(inserted))
         if done.missing.num_rows:
             raise drift_error(tables.view, done.missing)
+        applied.deleting = done.deleting
         applied.write(done.adds, done.removes, tables.write_feed(change))
     return applied
 

@@ -37,7 +37,19 @@ from nabla.engine.replacement import replace_by_key
 from nabla.engine.spark.bags import consolidate as consolidate_frame
 from nabla.engine.spark.frames import Workspace, empty
 from nabla.engine.spark.rounds import Denial, run_denial, run_group
-from nabla.planner.steps import Build, Finish, Iterate, Produce, Recompute, Replace, Settle, Step, Touch, side_by_side
+from nabla.planner.steps import (
+    Build,
+    Finish,
+    Iterate,
+    Produce,
+    Recompute,
+    Replace,
+    Settle,
+    Step,
+    Touch,
+    doing,
+    side_by_side,
+)
 from nabla.storage.bags import consolidate
 
 
@@ -52,25 +64,31 @@ class Task:
     denial: Denial | None = None
 
 
-def run(task: Task, queries: Queries, *, only_spark: bool = False) -> dict[str, Computed]:
-    """The results of a plan for each view. With `only_spark`, the driver computes no rounds."""
+def run(task: Task, queries: Queries) -> dict[str, Computed]:
+    """The results of a plan for each view."""
     if task.group is not None:
-        return run_group(task.group, task.schemas, queries, only_spark)
+        with queries.tracer.step(1, "the rounds of a recursion"):
+            return run_group(task.group, task.schemas, queries)
     ((name, schema),) = task.schemas.items()
     if task.denial is not None:
-        return {name: run_denial(task.denial, schema, queries, only_spark)}
+        with queries.tracer.step(1, "ask for violations"):
+            return {name: run_denial(task.denial, schema, queries)}
     if task.text is not None:
-        return {name: _run_text(task.text, schema, queries)}
+        with queries.tracer.step(1, "run the query as it was written") as trace:
+            computed, trace.rows = _run_text(task.text, schema, queries)
+            return {name: computed}
     return {name: Execution(queries, schema).run()}
 
 
-def _run_text(text: str, schema: StructType, queries: Queries) -> Computed:
+def _run_text(text: str, schema: StructType, queries: Queries) -> tuple[Computed, ComputedRows]:
     """A query as it was written, on the versions of this refresh: in a session of its own, which knows the relations by
-    the names that the user gave them."""
+    the names that the user gave them. Gives its rows, too."""
     with queries.sessions.separate("large") as workspace:
         for name, source in queries.relations.sources.items():
             source.frame(workspace, At.NEW).createOrReplaceTempView(name)
-        return Computed(Whole(queries.write(workspace.sql(text), schema)))
+        with queries.tracer.query("spark") as trace:
+            trace.rows = rows = queries.write(workspace.sql(text), schema)
+        return Computed(Whole(rows)), rows
 
 
 class Execution:
@@ -85,38 +103,53 @@ class Execution:
         self.rounds: tuple[Round, ...] = ()
 
     def run(self) -> Computed:
+        begun = 1
         for together in side_by_side(self.queries.plan.steps):
             if len(together) > 1:
-                self._run_all(together)
+                self._run_all(begun, together)
             else:
-                self._run(together[0])
+                self._run_traced(begun, together[0])
+            begun += len(together)
         return Computed(self.result, self.queries.looked_at, self.rounds)
 
-    def _run_all(self, steps: Sequence[Step]) -> None:
+    def _run_traced(self, number: int, step: Step) -> None:
+        with self.queries.tracer.step(number, doing(step)) as trace:
+            trace.rows = self._run(step)
+
+    def _run_all(self, begun: int, steps: Sequence[Step]) -> None:
         """Run steps side by side, so that one uses the cores that another leaves idle."""
         session = self.queries.workspace.session
         with ThreadPoolExecutor(len(steps)) as pool:  # Spark writes to local properties, so each thread has its own
-            runs = [pool.submit(inheritable_thread_target(session)(self._run), step) for step in steps]
+            target = inheritable_thread_target(session)(self._run_traced)
+            runs = [pool.submit(target, number, step) for number, step in enumerate(steps, begun)]
         for run in runs:
             run.result()
 
-    def _run(self, step: Step) -> None:
+    def _run(self, step: Step) -> ComputedRows | None:
+        """Run a step, and give the rows that it made: of the groups that it touched, of a state or its change, of the view."""
         match step:
             case Touch():
                 self._touch(step)
+                return self.touched
             case Settle():
                 self._settle(step)
+                return self.states.get(step.stage.table)
             case Produce():
-                if not self._quiet(step.query):
-                    self._change(self.queries.answer_signed(step.query, self.schema))
+                if self._quiet(step.query):
+                    return None
+                rows = self.queries.answer_signed(step.query, self.schema)
+                self._change(rows)
+                return rows
             case Replace():
                 self.result = replace_by_key(step, self.queries, self.schema)
-            case Build():
-                self._build(step)
-            case Iterate():
-                self._iterate(step)
+                return None
+            case Build() | Iterate():
+                self._build(step) if isinstance(step, Build) else self._iterate(step)
+                return self.states.get(step.stage.table)
             case Recompute():
-                self.result = Whole(self.queries.answer(step.query, self.schema), self.states)
+                rows = self.queries.answer(step.query, self.schema)
+                self.result = Whole(rows, self.states)
+                return rows
 
     def _change(self, rows: ComputedRows) -> None:
         self.result = Change(rows, self.states)

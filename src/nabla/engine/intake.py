@@ -102,6 +102,14 @@ def fit_column(sql: str, given: DataType, field: StructField, table: str) -> Col
     return F.expr(fitted_sql(sql, given, field, field.name)).cast(stored).alias(field.name)
 
 
+def fit_arrow(column: pa.ChunkedArray, given: DataType, field: StructField, table: str) -> pa.ChunkedArray:
+    """A column of Arrow with the type that a table stores it by; `given` is its type in Spark."""
+    if not assignable(given, field.dataType):
+        raise _type_error(table, field, f"a column of type {given.simpleString()}")
+    stored = types.arrow_schema(types.to_stored(StructType([field]), [field.name])).field(0).type
+    return _fit_arrow(column, given, field, stored, table)
+
+
 def refusal(error: PySparkException, place: str) -> NablaError | None:
     """The error for the user, if Spark failed because a column cannot take a value."""
     refused = refused_value(error)

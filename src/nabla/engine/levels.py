@@ -1,41 +1,34 @@
-"""The levels of WITH RECURSIVE, computed and maintained: on the driver if they are small and plain, else by Spark's queries.
+"""The levels of WITH RECURSIVE, computed and maintained by queries of DuckDB or Spark.
 
 Either way the levels themselves are on the driver: Spark refuses a recursion of more than a million rows.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from itertools import count, islice
-from typing import Any, Protocol
+from itertools import count
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nabla.algebra.names import held_table, stored_fields
+from nabla.algebra.names import held_table, place_of
 from nabla.algebra.nodes import At, Node, Scan
-from nabla.algebra.reference.interpreter import Bag, added, negated
 from nabla.algebra.traverse import map_nodes
-from nabla.calculus.recursion import memory
-from nabla.calculus.recursion.fixpoint import Relation, Round
-from nabla.calculus.recursion.levels import Bags, LevelLoop, LevelQueries, Limits, unseen
+from nabla.calculus.recursion.fixpoint import Round
+from nabla.calculus.recursion.levels import LevelLoop, LevelQueries, Limits
 from nabla.calculus.stages import Levels
 from nabla.engine import types
-from nabla.engine.driver.rounds import DriverRounds, Unsuited, arrow_rows, signed_bag, suits
+from nabla.engine.driver.rounds import DriverRounds
 from nabla.engine.queries import Queries
 from nabla.engine.relations import ComputedRows, hidden_schema
 from nabla.planner.steps import Iterate
 from nabla.storage import reading
-from nabla.storage.bags import N, consolidate, repeat, total
-from nabla.storage.bags import negated as negated_rows
+from nabla.storage.bags import N, consolidate, counted, negated, repeat, total
 from nabla.storage.table import Snapshot
 
 _NUMBERS = count()
-MOST_STATE_ROWS = 100_000
-"""Rows of all levels that the driver makes Python's."""
 SHOWN = 3
 """Rows of a level that an error shows."""
 _ONE = pa.scalar(1, pa.int64())
@@ -46,79 +39,33 @@ _SEEN = 2
 def run_levels(step: Iterate, queries: Queries) -> tuple[pa.Table, tuple[Round, ...]]:
     """The signed change of the stage's state, or all of it, and how the levels went."""
     before = [] if step.anew else _read_levels(queries.relations.states[step.stage.state_table])
-    if not queries.only_spark and suits(queries) and sum(level.num_rows for level in before) <= MOST_STATE_ROWS:
-        with suppress(Unsuited):
-            python = _DriverBags(queries, step.stage)
-            return _run(step, python, [*map(signed_bag, before)], Counter())
-    spark = _SparkBags(queries, step.stage)
-    return _run(step, spark, before, spark.schema.empty_table())
-
-
-def _run(
-    step: Iterate, bags: _StateBags[Relation], before: list[Relation], nothing: Relation
-) -> tuple[pa.Table, tuple[Round, ...]]:
+    bags = _ArrowBags(queries, step.stage)
     recursion = step.stage.recursion
     level_queries = LevelQueries(
         recursion.table, step.start, step.from_level, step.from_both, step.from_tables, recursion.once
     )
     loop = LevelLoop(bags, level_queries, Limits(recursion.most_levels, recursion.most_rows))
-    levels = loop.compute() if step.anew else loop.maintain(before, nothing)
+    levels = loop.compute() if step.anew else loop.maintain(before, bags.schema.empty_table())
     return bags.state(levels), tuple(loop.rounds)
 
 
-class _StateBags(Bags[Relation], Protocol[Relation]):
-    """Bags that can be stored."""
-
-    def state(self, levels: Sequence[Relation]) -> pa.Table:
-        """All levels as rows of the stage's state, with their counts."""
-        ...
-
-
-class _DriverBags:
-    """Levels as Python's bags, their queries by the interpreter."""
-
-    def __init__(self, queries: Queries, stage: Levels) -> None:
-        self._rounds = DriverRounds(queries)
-        self._fields = stored_fields(stage.node.columns)
-        self._schema = types.arrow_schema(types.with_weight(hidden_schema(stage.state)))
-
-    def bag(self, query: Node, made: Mapping[str, Bag]) -> Bag:
-        held = {name: memory.MemoryRelation.of(self._fields, bag) for name, bag in made.items()}
-        return self._rounds.evaluate({"level": query}, held)["level"].bag
-
-    def plus(self, rows: Bag, change: Bag) -> Bag:
-        return added(rows, change)
-
-    def minus(self, rows: Bag, other: Bag) -> Bag:
-        return added(rows, negated(other))
-
-    def unseen(self, level: Bag, seen: Bag | None) -> tuple[Bag, Bag]:
-        return unseen(level, seen)
-
-    def sample(self, relation: Bag) -> list[tuple[Any, ...]]:
-        return list(islice(relation, SHOWN))
-
-    def total(self, relation: Bag) -> int:
-        return relation.total()
-
-    def differs(self, change: Bag) -> bool:
-        return bool(change)
-
-    def state(self, levels: Sequence[Bag]) -> pa.Table:
-        return arrow_rows([(i, *row, n) for i, level in enumerate(levels) for row, n in level.items()], self._schema)
-
-
-class _SparkBags:
-    """Levels as Arrow tables with counts, their queries by Spark."""
+class _ArrowBags:
+    """Levels as Arrow tables with counts; DuckDB answers their queries where it can, Spark all others."""
 
     def __init__(self, queries: Queries, stage: Levels) -> None:
         self._queries = queries
+        self._driver = DriverRounds(queries)
         self._rows = hidden_schema(stage.node.columns)
         self._counted = types.with_weight(self._rows)
         self.schema = types.arrow_schema(self._counted)
         self._state = types.arrow_schema(types.with_weight(hidden_schema(stage.state)))
 
     def bag(self, query: Node, made: Mapping[str, pa.Table]) -> pa.Table:
+        rows = self._driver.answer(query, lambda scan: _derived(scan, made))
+        found = self._by_queries(query, made) if rows is None else consolidate(counted(rows.read()))
+        return types.conform(found, self._counted)
+
+    def _by_queries(self, query: Node, made: Mapping[str, pa.Table]) -> pa.Table:
         names: dict[str, str] = {}
 
         def held(node: Node) -> Node:
@@ -129,7 +76,7 @@ class _SparkBags:
                 self._hold(names[node.table], node.at, made[node.table])
             return replace(node, table=names[node.table])
 
-        return types.conform(self._queries.bag(map_nodes(query, held)), self._counted)
+        return self._queries.bag(map_nodes(query, held))
 
     def _hold(self, name: str, at: At, level: pa.Table) -> None:
         """Let queries read a level: its change as rows with counts, the level itself as one row for each copy."""
@@ -140,7 +87,7 @@ class _SparkBags:
         return consolidate(pa.concat_tables([rows, change]))
 
     def minus(self, rows: pa.Table, other: pa.Table) -> pa.Table:
-        return consolidate(pa.concat_tables([rows, negated_rows(other)]))
+        return consolidate(pa.concat_tables([rows, negated(other)]))
 
     def unseen(self, level: pa.Table, seen: pa.Table | None) -> tuple[pa.Table, pa.Table]:
         here = _with_counts(level, 1)
@@ -164,6 +111,15 @@ class _SparkBags:
         ]
         names = [*(f"c{i}" for i in range(len(self._rows) + 1)), N]
         return pa.concat_tables([self._state.empty_table(), *(table.rename_columns(names) for table in numbered)])
+
+
+def _derived(scan: Scan, made: Mapping[str, pa.Table]) -> pa.Table | None:
+    """The level that a scan reads: its change as rows with counts, the level itself as one row for each copy."""
+    if scan.table not in made:
+        return None
+    level = made[scan.table]
+    rows = level if scan.signed else repeat(level)
+    return rows.select([*map(place_of, scan.fields), *[N] * scan.signed])
 
 
 def _with_counts(rows: pa.Table, number: int) -> pa.Table:

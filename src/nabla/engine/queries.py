@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
+from nabla._cached import once
 from nabla.algebra.expressions import Column, quote
 from nabla.algebra.map_keys import group_key, shape_of
 from nabla.algebra.names import place_of
@@ -29,15 +30,18 @@ from nabla.engine.driver.file_scan import FileScan
 from nabla.engine.driver.key_lookup import SMALLEST, Lookup, StoredScan
 from nabla.engine.relations import ComputedRows, Relations, fit, hidden_schema, write_rows
 from nabla.engine.spark.frames import Sessions, Workspace
+from nabla.engine.tracing import QUIET, Tracer
 from nabla.planner.choose import TINY_TABLES
 from nabla.planner.steps import Plan, Size
 from nabla.rewrite.drop_empty import is_nothing
+from nabla.rewrite.drop_null_tests import drop_null_tests, has_null_tests
 from nabla.rewrite.join_order import broadcast_side
 from nabla.rewrite.passes import Pass, rewrite
 from nabla.storage import reading
 from nabla.storage.bags import N, consolidate, counted
 
 _NUMBERS = count()
+_NO_COLUMNS = StructType([])
 Make = Callable[[Workspace], DataFrame]
 
 EXECUTION: tuple[Pass[Lookup], ...] = (
@@ -85,10 +89,12 @@ class Queries:
         builds: bool = False,
         only_spark: bool = False,
         budget: Budget = UNLIMITED,
+        tracer: Tracer = QUIET,
     ) -> None:
         """`builds` says that the queries make a new view, and do not refresh one. With `only_spark`, the driver reads no
-        tables. OverBudget is raised when the `budget` is used up."""
+        tables. OverBudget is raised when the `budget` is used up. The `tracer` hears of steps and queries."""
         self.budget = budget
+        self.tracer = tracer
         self.sessions = sessions
         self.relations = relations
         self.plan = plan
@@ -96,7 +102,6 @@ class Queries:
         self._may_look_up = small_tables or (plan.mode == "incremental" and not plan.large)
         """Whether the driver looks rows up in tables: for a small change, and to build a view over small tables."""
         self.only_spark = only_spark
-        """Whether DuckDB may read the files of tables."""
         self.held: dict[tuple[str, At], Holdable] = {}
         self.made: dict[tuple[str, At], Make] = {}
         self.bound: dict[tuple[Size, str, At], str] = {}
@@ -161,18 +166,33 @@ class Queries:
 
     def _by_driver(self, node: Node, target: pa.Schema) -> tuple[pa.Table | None, Node]:
         """The rows of a query if the driver computes them, and the query over those rows of tables that it has looked up."""
-        found = answer(node, self._held_with_weights, target, self.budget) if self._all_at_hand(node) else None
+        with self.tracer.query("driver") as trace:
+            found, node = self._compute_on_driver(node, target)
+            trace.rows = None if found is None else ComputedRows(_NO_COLUMNS, table=found)
+        return found, node
+
+    def _compute_on_driver(self, node: Node, target: pa.Schema) -> tuple[pa.Table | None, Node]:
+        if once(node, has_null_tests):
+            node = rewrite(node, BEFORE_EXECUTION, self)
+        found = answer(node, self.held_with_weights, target, self.budget) if self._all_at_hand(node) else None
+        if self.only_spark:
+            return found, node
         if found is None and self._may_look_up:
             node = self._look_up(node)
             if is_nothing(node):
                 return target.empty_table(), node
-        if found is None and not self.only_spark:
+        if found is None:
             found = answer(node, self._held_or_in_files, target, self.budget)
         return found, node
 
     def by_spark(self, node: Node, schema: StructType, around: str) -> ComputedRows:
         """The rows of a query with SQL around it."""
         self.budget.check()
+        with self.tracer.query("spark") as trace:
+            trace.rows = rows = self._run_on_spark(node, schema, around)
+        return rows
+
+    def _run_on_spark(self, node: Node, schema: StructType, around: str) -> ComputedRows:
         query = self._sql(node).wrap(around)
         frame = self.sessions.workspace(query.size).sql(query.text)
         if query.size == "large":
@@ -236,6 +256,13 @@ class Queries:
             self.hold(scan.table, ComputedRows(hidden_schema(scan.output), table=lookup.found[scan.table]))
         return node
 
+    def never_null(self, scan: Scan, field: str) -> bool:
+        """Whether a column of what a scan reads has no NULL, as far as statistics tell, or rows that are at hand."""
+        if scan.table in self.relations.sources:
+            return self.relations.sources[scan.table].never_null(field)
+        rows = self._arrow(scan.table, scan.at)
+        return rows is not None and rows.column(N if field == N else place_of(field)).null_count == 0
+
     def _stored(self, scan: Scan) -> StoredScan | None:
         """The stored table that a scan reads. The new state of a stage is the stored one and its change, if that is at hand."""
         if scan.table not in self.relations.states or scan.at is At.OLD:
@@ -252,7 +279,8 @@ class Queries:
         rows = self._arrow(scan.table, scan.at)
         return None if rows is None else rows.select([f if f == N else place_of(f) for f in scan.fields])
 
-    def _held_with_weights(self, scan: Scan) -> pa.Table | None:
+    def held_with_weights(self, scan: Scan) -> pa.Table | None:
+        """The rows that a scan reads, if they are few and at hand, and their weights if it is signed."""
         if not scan.fields and not scan.signed:
             return self._copies(scan)
         rows = self._held_rows(scan)
@@ -267,7 +295,7 @@ class Queries:
 
     def _held_or_in_files(self, scan: Scan) -> pa.Table | FileScan | None:
         """The rows that a scan reads, or their files where DuckDB can read them."""
-        rows = self._held_with_weights(scan)
+        rows = self.held_with_weights(scan)
         if rows is not None or self.held.get((scan.table, scan.at)) is not None:
             return rows
         if scan.at is At.DELTA:
@@ -294,6 +322,15 @@ class Queries:
             make = self.made.get((table, at)) or partial(self.relations.frame, table=table, at=at)
             self.bound[size, table, at] = home.name(key, partial(make, home))
         return self.bound[size, table, at]
+
+
+BEFORE_EXECUTION: tuple[Pass[Queries], ...] = (
+    Pass(
+        "drop_null_tests",
+        lambda plan, queries: drop_null_tests(plan, queries.never_null),
+        "when the query is run, for versions tell which columns have NULLs; before look_up, which needs plain equalities",
+    ),
+)
 
 
 def _consolidation(columns: Sequence[Column]) -> str:

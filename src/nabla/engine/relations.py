@@ -26,11 +26,12 @@ from nabla.engine.driver.row_search import MOST_ROWS
 from nabla.engine.feed import FEED_COLUMNS, FEED_VERSION, changed_columns, signed_frame, signed_rows
 from nabla.engine.sources import change_frame, inserted_frame, past_frame, snapshot_frame
 from nabla.engine.spark.frames import Workspace, read_parquet
-from nabla.storage import locations, reading
+from nabla.errors import NablaError
+from nabla.storage import bags, locations, reading
 from nabla.storage.bags import N
 from nabla.storage.changes import Change, between, key_columns, signed
 from nabla.storage.files import DataFile
-from nabla.storage.key_counts import countable, from_whole, key_counts, make_key_counts, whole
+from nabla.storage.key_counts import align, count_keys, countable, from_whole, key_counts, make_key_counts, whole
 from nabla.storage.table import Snapshot, StoredTable
 
 if TYPE_CHECKING:
@@ -48,8 +49,9 @@ FEW = 100_000
 class Source:
     """A relation that a view reads, between the version it reflects and the one it is brought to.
 
-    `names` are the columns as queries see them. `feed` is set for a view: its change is what it published. `counted` are
-    the stored columns whose keys are counted. Where `elsewhere` is set, only the change is read here, and rows from there.
+    `names` are the columns as queries see them. `feed` is set for a view: its change is what it published, and the feed has all
+    of that after version `feed_from`. `counted` are the stored columns whose keys are counted. Where `elsewhere` is set, only
+    the change is read here, and rows from there.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Source:
     new: int
     feed: Snapshot | None = None
     counted: frozenset[str] = frozenset()
+    feed_from: int = 0
     elsewhere: Recovery | None = None
 
     @cached_property
@@ -94,8 +97,10 @@ class Source:
         return sum(f.rows for f in self.published_files())
 
     def published_files(self) -> tuple[DataFile, ...]:
-        """The files of a view's feed that may hold what changed."""
+        """The files of a view's feed that may hold what changed. NABLA_VERSION_GONE where the feed has lost some of it."""
         assert self.feed is not None
+        if self.old < self.feed_from:
+            raise shortened_feed(self.name, self.old, self.feed_from)
         return tuple(f for f in self.feed.files if self._published(f.minimum, f.maximum))
 
     def _published(self, minimum: Mapping[str, object], maximum: Mapping[str, object]) -> bool:
@@ -148,6 +153,13 @@ class Source:
             return inserted_frame(workspace, self.change, self.names)
         return self._published_frame(workspace, self.feed).where(f"{N} > 0").drop(N)
 
+    def never_null(self, field: str) -> bool:
+        """Whether statistics tell that a column has no NULL in either version. Those of others are not relied on."""
+        if self.elsewhere or not self.table.closed:
+            return False
+        stored = self.after.schema.names[self.names.index(field)]
+        return all(file.nulls.get(stored) == 0 for version in (self.before, self.after) for file in version.files)
+
     def held_change(self, fields: tuple[str, ...]) -> pa.Table | None:
         """The columns of the changed rows, if there are few enough to look at."""
         if self._change_rows is None:
@@ -171,28 +183,23 @@ class Source:
         if column not in self.counted or change is None or not countable(kind) or self.elsewhere:
             return nothing
         counts = key_counts(self.table, column, self.old)
-        keys = whole(values.cast(kind).drop_null()).to_pylist()
+        keys = pc.unique(whole(values.cast(kind).drop_null()))
         before = counts.of(self.old, keys) if counts else None
         if counts is None or before is None:
             return nothing
         if counts.outdated and self.table.is_made(self.new):
             make_key_counts(self.table, column, self.after)
-        sign = -1 if at is At.OLD else 1
-        here = change.filter(pc.greater(pc.multiply(change[N], sign), 0))
-        shown, other = (
-            _by_key(rows, column) for rows in (here, change.filter(pc.less(pc.multiply(change[N], sign), 0)))
-        )
-        now = {
-            k: n if at is At.OLD else n + shown.get(k, 0) - other.get(k, 0) for k, n in zip(keys, before, strict=True)
-        }
-        if alone and sum(now.values()) <= MOST_ROWS:
-            copied = pa.array([k for k, n in now.items() for _ in range(n)], pa.int64())
+        deleted, inserted = bags.split(change)
+        here, gone = (deleted, inserted) if at is At.OLD else (inserted, deleted)
+        shown, other = (align(count_keys(whole(rows[column]), rows[N]), keys) for rows in (here, gone))
+        now = before if at is At.OLD else pc.subtract(pc.add(before, shown), other)
+        if alone and (pc.sum(now).as_py() or 0) <= MOST_ROWS:
+            copied = keys.take(bags.repeat_places(pc.max_element_wise(now, pa.scalar(0, pa.int64()))))
             return pa.table({column: from_whole(copied, kind)}), values.filter(values.is_null())
-        settled = pa.array([k for k, n in now.items() if n == shown.get(k, 0)], pa.int64())
+        settled = keys.filter(pc.equal(now, shown))
         rows = here.filter(pc.is_in(whole(here[column]), value_set=settled))
-        copies = [i for i, n in enumerate(rows[N].to_pylist()) for _ in range(abs(n))]
         left = values.filter(pc.invert(pc.is_in(whole(values.cast(kind)), value_set=settled)))
-        return rows.drop_columns([N]).take(pa.array(copies, pa.int64())), left
+        return bags.repeat(rows), left
 
     def key(self, at: At) -> Hashable:
         if self.elsewhere and at is not At.DELTA:
@@ -219,10 +226,14 @@ class Source:
         return signed_frame(rows, self.names, self.old, self.new)
 
 
-def _by_key(rows: pa.Table, column: str) -> dict[int, int]:
-    """The number of copies for each key."""
-    counted = pa.table({"key": whole(rows[column]), "n": pc.abs(rows[N])}).group_by("key").aggregate([("n", "sum")])
-    return dict(zip(counted["key"].to_pylist(), counted["n_sum"].to_pylist(), strict=True))
+def shortened_feed(view: str, version: int, begins: int) -> NablaError:
+    """The error for changes that a feed does not have any more."""
+    return NablaError(
+        "NABLA_VERSION_GONE",
+        f"the changes after version {version} are older than the feed is kept",
+        place=f'feed of "{view}"',
+        remedy=f"Changes after version {begins} are there. Read the view as it is, and its changes from then on.",
+    )
 
 
 @dataclass(eq=False)

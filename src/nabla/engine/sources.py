@@ -17,7 +17,7 @@ from nabla.engine.spark.frames import Workspace, empty, plain, read_parquet
 from nabla.storage import reading
 from nabla.storage.bags import N
 from nabla.storage.changes import CHANGE_TYPE, GAINED, Change
-from nabla.storage.files import DataFile
+from nabla.storage.files import TARGET_ROWS, DataFile
 from nabla.storage.table import Snapshot
 
 TINY_TABLE = 1_000
@@ -111,8 +111,9 @@ def _files_frame(workspace: Workspace, snapshot: Snapshot, files: Iterable[DataF
 
 
 def _is_for_driver(workspace: Workspace, file: DataFile) -> bool:
-    """Whether the driver reads a file with hidden rows: in a tiny query, or where it has only a few others."""
-    return bool(file.partition) or workspace.size == "tiny" or file.rows * 2 <= file.written
+    """Whether the driver reads a file with hidden rows: in a tiny query, or where it is no large one and has few others. Of a
+    large change, most rows of large files would come to the driver."""
+    return bool(file.partition) or workspace.size == "tiny" or file.rows * 2 <= file.written <= TARGET_ROWS
 
 
 def _plain_frame(workspace: Workspace, snapshot: Snapshot, files: list[DataFile], schema: StructType) -> DataFrame:

@@ -15,8 +15,10 @@ from nabla.engine import intake
 from nabla.engine.spark.meaning import Settings, zone_of
 from nabla.errors import NablaError
 from nabla.frontends.spark_sql.failures import failed, machine_fault, of_java
+from nabla.lake.events import Events
 from nabla.lake.objects.names import Names
 from nabla.lake.refresh.subscriptions import Subscriptions
+from nabla.lake.running import HEART
 from nabla.lake.spark import LakeSpark
 from nabla.lake.trust import Trust
 from nabla.storage.catalog import LakeState
@@ -26,14 +28,18 @@ from nabla.storage.lakelog import LakeLog
 class LakeContext:
     """The open lake that modules get instead of `nabla.Lake`; threads may share it.
 
-    `only_spark_rounds` lets Spark evaluate recursions however small they are: tests compare both ways.
+    `only_spark` lets Spark read all tables, however small they are: tests compare both ways. `rests_until` is the time before
+    which this process does no more housekeeping by itself.
     """
 
     def __init__(self, log: LakeLog, spark: SparkSession | None, trust: Trust) -> None:
         self.log = log
         self.spark = LakeSpark(log, spark, trust)
         self.subscriptions = Subscriptions(log)
-        self.only_spark_rounds = False
+        self.events = Events(log.path)
+        self.events.observers.add(HEART.hear)
+        self.only_spark = False
+        self.rests_until = 0.0
         self._refreshed: set[tuple[str, str]] = set()
 
     @property

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Callable, Mapping, Sequence
-from html import escape
 from typing import Any, Literal
 
 from pyspark.sql import DataFrame, SparkSession
@@ -13,74 +12,41 @@ from pyspark.sql.types import StructType
 
 from nabla._arguments import check_arguments
 from nabla.engine import intake
-from nabla.engine.spark.session import check_session
-from nabla.errors import NablaError, wrong_argument
-from nabla.explain.explanation import Explanation
 from nabla.frontends.nested.language import Nested, nested
-from nabla.lake import read, status
+from nabla.lake import read
+from nabla.lake.advise.advise import ADVISED, Proposal
+from nabla.lake.answer.answer import Answer, Views, answer_query
+from nabla.lake.answer.run_sql import run_sql
 from nabla.lake.constraints import constraints
 from nabla.lake.context import LakeContext
-from nabla.lake.explain import explain_view
+from nabla.lake.housekeeping.optimize import optimize
+from nabla.lake.housekeeping.settings import Housekeeping, change_settings
+from nabla.lake.insight import Insight
 from nabla.lake.refresh import rules, views
 from nabla.lake.refresh.propagate import check_propagate, propagate_views
 from nabla.lake.refresh.refresh import refresh_views
+from nabla.lake.refresh.schedule import Schedule
 from nabla.lake.refresh.subscriptions import Callback, Subscription
-from nabla.lake.refresh.verify import verify_views
-from nabla.lake.reports import CheckReport, History, LakeStatus, RefreshReport, RevertReport, VerifyReport, ViewReport
-from nabla.lake.trust import Trust
+from nabla.lake.reports import (
+    CheckReport,
+    OptimizeReport,
+    RefreshReport,
+    RevertReport,
+    ViewReport,
+)
 from nabla.lake.vacuum import vacuum_lake
 from nabla.lake.write import create_table, preview, revert
 from nabla.lake.write.drop import drop
 from nabla.lake.write.preview import Preview
 from nabla.lake.write.transaction import Transaction
-from nabla.papers.forms import FormName
-from nabla.planner.self_maintenance import SelfMaintenance
 from nabla.planner.steps import Mode
-from nabla.storage import locations
 from nabla.storage.fsck import Checkup, examine_lake
-from nabla.storage.lakelog import LakeLog
 from nabla.storage.vacuum import Vacuumed
 
 
-def open_lake(
-    path: str | os.PathLike[str],
-    spark: SparkSession | None = None,
-    trust: bool | None = None,
-    deletion_vectors: bool | None = None,
-) -> Lake:
-    """Open the lake in a folder; a missing or empty folder becomes a new lake.
-
-    `spark` brings your own (classic) session; without it Nabla uses the active one or starts a local Spark. Python functions
-    and other code of views run only in a lake that you made or trust (`nabla trust`); `trust` decides for this one. A new lake
-    with `deletion_vectors=False` has tables that readers of Delta without this feature can read; it stays as it was made.
-    """
-    if not isinstance(path, str | os.PathLike):
-        raise wrong_argument("path", path, "the path or URL of a folder")
-    if trust is not None and not isinstance(trust, bool):
-        raise wrong_argument("trust", trust, "True, False or None")
-    if deletion_vectors is not None and not isinstance(deletion_vectors, bool):
-        raise wrong_argument("deletion_vectors", deletion_vectors, "True, False or None")
-    if spark is not None:
-        check_session(spark)
-    folder = locations.named(path)
-    made = not LakeLog.exists(folder)
-    log = LakeLog.create(folder, marks_rows=deletion_vectors is not False) if made else LakeLog.open(folder)
-    if not made and deletion_vectors not in (None, log.marks_rows):
-        raise NablaError(
-            "NABLA_ARGUMENT",
-            f"the lake was made with deletion_vectors={log.marks_rows}",
-            place="deletion_vectors=",
-            remedy="Leave it out, and decide for single tables in create_table.",
-        )
-    return Lake(LakeContext(log, spark, Trust(log, trust, made)))
-
-
 @check_arguments
-class Lake:
+class Lake(Insight):
     """Use `nabla.open`. All methods may be called from several threads, and several processes may use one lake."""
-
-    def __init__(self, context: LakeContext) -> None:
-        self._context = context
 
     # ------------------------------------------------------------------ tables
 
@@ -93,15 +59,20 @@ class Lake:
         foreign_keys: Mapping[str, str] | None = None,
         enforce: bool | str = False,
         deletion_vectors: bool | None = None,
+        feed: Literal["delta"] | None = None,
+        cluster_by: str | Sequence[str] | None = None,
     ) -> None:
         """Create a table from a schema ("id BIGINT, name STRING"), from data, or both.
 
         `data` is a DataFrame, a pyarrow Table, or a list of tuples or dicts (these need a schema). `key` names the column
         or columns that identify a row, `foreign_keys` maps columns to "table.column". They are declarations, unless
         `enforce` makes constraints of them: True, or what happens on a violation (see `create_constraint`). Deleted rows are
-        marked by Delta's deletion vectors; `deletion_vectors=False` is for readers that do not know them.
+        marked by Delta's deletion vectors; `deletion_vectors=False` is for readers that do not know them. With `feed="delta"`
+        its commits keep Delta's change data feed, for readers of other systems. Rows of DataFrames are sorted by the columns
+        of `cluster_by` before they are written, so that later conditions on these meet few files.
         """
-        create_table.create_table(self._context, name, schema, data, key, foreign_keys, enforce, deletion_vectors)
+        storing = create_table.Storing(deletion_vectors, feed, cluster_by)
+        create_table.create_table(self._context, name, schema, data, key, foreign_keys, enforce, storing)
 
     def create_nested(self, name: str, schema: str | StructType | None = None, data: intake.Data = None) -> Nested:
         """Create a nested table: columns of type array<struct<…>> are subrelations, all others are its key.
@@ -171,9 +142,11 @@ class Lake:
         name: str,
         query: str | DataFrame | Nested,
         rebuild: bool = False,
-        maintain: str | Mapping[str, str] = "deferred",
+        maintain: Schedule = "deferred",
         detached: bool = False,
         propagate: Literal["ahead"] | None = None,
+        feed: Literal["delta"] | None = None,
+        over: Literal["views"] | None = None,
     ) -> ViewReport:
         """Create a view from Spark SQL, a DataFrame or a nested expression over the lake's tables and views, and build it.
 
@@ -182,10 +155,16 @@ class Lake:
         only when a refresh names it ("manual"), within a time that `nabla watch` keeps to ("5 minutes"), or once so many of
         their rows have changed ("1000 rows"); or each source has its own, as {"orders": "immediate", "rates": "1 hour"}.
         With `detached`, auxiliary views keep the parts of its sources that it reads, so that it can be refreshed without them.
-        With `propagate="ahead"`, `nabla watch` or `lake.propagate()` computes its change before it is refreshed.
+        With `propagate="ahead"`, `nabla watch` or `lake.propagate()` computes its change before it is refreshed. With
+        `feed="delta"`, its commits keep Delta's change data feed, for readers of other systems. With `over="views"`, it is made
+        and maintained from other views that have what it needs, where these are smaller than the tables; the report says so.
         """
-        ahead = check_propagate(propagate)
-        return views.create_view(self._context, name, query, rebuild, maintain, detached, ahead)
+        ahead, captures = check_propagate(propagate), create_table.check_feed(self._context, feed)
+        return views.create_view(self._context, name, query, rebuild, maintain, detached, ahead, captures, over)
+
+    def create_advised(self, proposal: Proposal) -> ViewReport:
+        """Create a view that `advise` proposed. It is marked, so that `advise` can tell when no query uses it any more."""
+        return views.create_view(self._context, proposal.name, proposal.sql, False, "deferred", False, notes=(ADVISED,))
 
     def create_views(
         self, queries: Mapping[str, str | DataFrame | Nested], maintain: str = "deferred"
@@ -197,19 +176,10 @@ class Lake:
         return RefreshReport(views.create_views(self._context, queries, maintain))
 
     def view(
-        self,
-        function: Callable[[], DataFrame] | None = None,
-        *,
-        rebuild: bool = False,
-        maintain: str | Mapping[str, str] = "deferred",
+        self, function: views.Make | None = None, *, rebuild: bool = False, maintain: Schedule = "deferred"
     ) -> Any:
         """Decorator: a function that returns a DataFrame becomes a view named after it."""
-
-        def make(function: Callable[[], DataFrame]) -> Callable[[], DataFrame]:
-            self._context.spark.show_names()
-            self.create_view(function.__name__, function(), rebuild, maintain)
-            return function
-
+        make = views.decorator(self._context, rebuild, maintain)
         return make(function) if function is not None else make
 
     def create_rules(self, name: str, text: str, rebuild: bool = False, maintain: str = "deferred") -> RefreshReport:
@@ -285,9 +255,17 @@ class Lake:
         """
         return read.read_changes(self._context, name, since, pairs)
 
-    def sql(self, text: str) -> DataFrame:
-        """Run Spark SQL over the lake's tables and views."""
-        return read.run_sql(self._context, text)
+    def sql(self, text: str, views: Views = "auto", fresh_within: str | None = None) -> DataFrame:
+        """Run Spark SQL over the lake's tables and views.
+
+        A query of large tables is answered from views where that reads less ("auto"), or never, or only from views, with an
+        error where none can. The rows are the plain query's, unless `fresh_within`, as "5 minutes", allows older ones.
+        """
+        return run_sql(self._context, text, views, fresh_within)
+
+    def answer(self, query: str | DataFrame, views: Views = "auto", fresh_within: str | None = None) -> Answer:
+        """Answer a query as `sql` does, also of small tables, and say how: from which views, and why not from others."""
+        return answer_query(self._context, query, views, fresh_within)
 
     def unnest(self, name: str) -> DataFrame:
         """The flat form of a nested table or view, to read or to make a view from.
@@ -296,43 +274,30 @@ class Lake:
         """
         return read.read_unnested(self._context, name)
 
-    # ------------------------------------------------------------- information
-
-    def explain(self, name: str, mode: Mode = "auto", form: FormName | None = None) -> Explanation:
-        """The definition and maintenance of a view or constraint, and the plan of its next refresh; nothing is run.
-
-        With a `form`, it prints the view's change as one of the papers derives it, with its size and what it would read.
-        """
-        return explain_view(self._context, name, mode, form)
-
-    def self_maintenance(self, *names: str) -> tuple[SelfMaintenance, ...]:
-        """For each of these views together, or of all: can they be maintained without other sources, and what would help?"""
-        return views.self_maintenance(self._context, names)
-
-    def verify(self, *names: str) -> VerifyReport:
-        """Recompute every view, or the given ones, from the versions it reflects, and compare as bags.
-
-        Raises Mismatch with the differing rows where a view is not exactly its query. A query that gives another result each
-        time it is run cannot be compared; the report says so and why (`not_comparable`).
-        """
-        return verify_views(self._context, names)
-
-    def status(self) -> LakeStatus:
-        """All tables and views: kind, version, rows, and for views the versions they reflect and whether they are stale."""
-        return status.lake_status(self._context)
-
-    def history(self, name: str | None = None, limit: int | None = None) -> History:
-        """The commits of a table or view, or those of the lake with its versions, newest first."""
-        return status.read_history(self._context, name, limit)
-
-    @property
-    def version(self) -> int:
-        """The version of the lake: every commit makes one, of whatever it changes."""
-        return self._context.log.state().version
+    # ------------------------------------------------------------- maintenance
 
     def vacuum(self, dry_run: bool = False, older_than: datetime.timedelta = datetime.timedelta(days=7)) -> Vacuumed:
         """Delete files that no view, no version younger than `older_than` and no transaction under way needs."""
         return vacuum_lake(self._context, dry_run, older_than)
+
+    def optimize(self, *names: str) -> OptimizeReport:
+        """Do all housekeeping now, for everything or for the given tables and views: small files are merged, files with many
+        deleted rows written anew, feeds and logs shortened as `housekeeping` says. No row changes, and no view is stale after
+        it. Files that are not needed any more go with the next `vacuum`."""
+        return optimize(self._context, names)
+
+    def housekeeping(
+        self,
+        automatic: bool | None = None,
+        history: datetime.timedelta | Literal["forever"] | None = None,
+        feeds: datetime.timedelta | Literal["forever"] | None = None,
+    ) -> Housekeeping:
+        """The settings of the lake's housekeeping, after those that are given were changed.
+
+        `automatic` lets refreshes and transactions do a little of it now and then. `history` is how long old versions can be
+        named, `feeds` how long changes of views are kept; changes that a view of the lake still has to read stay anyway.
+        """
+        return change_settings(self._context.log, automatic, history, feeds)
 
     def fsck(self, repair: bool = False, quick: bool = False) -> Checkup:
         """Look for damage in logs and files, and with `repair` mend what the lake itself knows. `quick` reads no rows."""
@@ -360,4 +325,4 @@ class Lake:
         return f"lake {self.path}\n{self.status()}"
 
     def _repr_html_(self) -> str:
-        return f"<b>lake {escape(self.path)}</b>{self.status()._repr_html_()}"
+        return self.status().to_html(f"lake {self.path}")

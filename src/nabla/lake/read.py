@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import datetime
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from nabla.engine.feed import FEED_COLUMNS, feed_frame, pair_updates
+from nabla.engine.relations import shortened_feed
 from nabla.engine.sources import change_frame, user_frame
 from nabla.errors import NablaError
 from nabla.frontends.nested.schema import Schema
@@ -20,7 +20,7 @@ from nabla.lake.objects.row_keys import row_key
 from nabla.lake.objects.sources import columns_of, current_version, table_of
 from nabla.lake.write import nested_tables as nests
 from nabla.lake.write.fresh import read_fresh
-from nabla.storage.catalog import Entry, LakeState
+from nabla.storage.catalog import FEED_FROM, Entry, LakeState
 from nabla.storage.changes import between
 
 
@@ -61,17 +61,11 @@ def _identifying_columns(entry: Entry, state: LakeState) -> tuple[str, ...]:
 
 def _view_changes(context: LakeContext, entry: Entry, since: int) -> DataFrame:
     """The changes of a view after a version, from its feed."""
+    if since < (begins := entry.facts.get(FEED_FROM, 0)):
+        raise shortened_feed(entry.name, since, begins)
     names = [*columns_of(entry), *FEED_COLUMNS]
     feed = user_frame(context.spark.home, context.log.snapshot(entry.parts["feed"]), names)
     return feed.where(F.col("_version") > since)
-
-
-def run_sql(context: LakeContext, text: str) -> DataFrame:
-    """Spark SQL over the lake's tables and views."""
-    try:
-        return context.spark.named_session.sql(text)
-    except PySparkException as error:
-        raise context.translate(error, "query") from None
 
 
 def read_unnested(context: LakeContext, name: str) -> DataFrame:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any, Generic, Literal, TypeVar
 
 from nabla.calculus.recursion.fixpoint import Round, summary
 from nabla.errors import NablaError
-from nabla.explain.tables import html_table, text_table
+from nabla.explain import notebook
+from nabla.explain.tables import text_table
 from nabla.lake.constraints.violations import Violation
 
 T = TypeVar("T")
@@ -23,7 +25,7 @@ def cell(value: object) -> str:
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%d %H:%M:%S")
     if isinstance(value, Mapping):
-        return ", ".join(f"{k}@{v}" for k, v in value.items())
+        return ", ".join(f"{k} {v:.3f}" if isinstance(v, float) else f"{k}@{v}" for k, v in value.items())
     if isinstance(value, tuple) and value and isinstance(value[0], Round):
         return summary(value)
     return str(value)
@@ -49,6 +51,7 @@ class _Table(Mapping[str, T], Generic[T]):
     """A mapping by name that shows itself as a table."""
 
     headings: tuple[str, ...] = ()
+    title = ""
 
     def __init__(self, items: Mapping[str, T]) -> None:
         self._items = dict(items)
@@ -81,8 +84,39 @@ class _Table(Mapping[str, T], Generic[T]):
 
     __repr__ = __str__
 
+    def _said(self) -> str:
+        """A sentence about all of it."""
+        return ""
+
     def _repr_html_(self) -> str:
-        return html_table(self.headings, self._rows())
+        return self.to_html(self.title)
+
+    def to_html(self, title: str) -> str:
+        """The table for a notebook, under a title."""
+        shown = notebook.table(self.headings, [_shown(item, self.headings) for item in self._items.values()], NUMBERS)
+        return notebook.card(title, self._said(), shown)
+
+
+NUMBERS = ("version", "rows", "inserted", "deleted", "seconds", "violations")
+"""Columns that are aligned right."""
+
+
+def _shown(item: object, headings: Sequence[str]) -> list[object]:
+    """The cells of an item for a notebook."""
+    return [_SHOWN[h](getattr(item, h)) if h in _SHOWN else _plainly(getattr(item, h)) for h in headings]
+
+
+def _plainly(value: object) -> object:
+    return value if value is None or isinstance(value, int | float) else cell(value)
+
+
+_SHOWN: dict[str, Callable[[Any], object]] = {
+    "mode": notebook.badge,
+    "inserted": lambda count: notebook.signed(count, "+"),
+    "deleted": lambda count: notebook.signed(count, "−"),
+    "stale": lambda stale: notebook.badge("stale") if stale else "",
+    "name": lambda name: notebook.Html(f"<b>{notebook.cell(name)}</b>"),
+}
 
 
 @dataclass(frozen=True)
@@ -105,6 +139,9 @@ class ViewReport(_Record):
     """Rows that the driver looked through for those that the change can join, beside what Spark read."""
     rounds: tuple[Round, ...] = ()
     """The rounds of a recursion: the number of rows that each found, by predicate."""
+    costs: dict[str, float] = field(default_factory=dict)
+    """The seconds of `finding` the change and planning, of `computing` the change of the view, and of `deleting` rows from its
+    files and `inserting` others. A view that is written as a whole only inserts."""
     violations: tuple[Violation, ...] = ()
     """Why a view is held back: the constraints that its change would violate, and the rows."""
 
@@ -118,7 +155,16 @@ class ViewReport(_Record):
 
 
 class RefreshReport(_Table[ViewReport]):
+    title = "Refresh"
     headings = ("name", "mode", "inserted", "deleted", "seconds", "version", "reason")
+
+    def _said(self) -> str:
+        modes = Counter(report.mode for report in self.values())
+        counts = ", ".join(f"{n} {mode}" for mode, n in modes.items()) or "no views"
+        done = [report for report in self.values() if report.mode == "incremental" and "full" in report.estimates]
+        took, whole = sum(r.seconds for r in done), sum(r.estimates["full"] for r in done)
+        saved = f"; {took:.2f} s instead of an estimated {whole:.2f} s of recomputing" if whole > took else ""
+        return f"{counts}{saved}"
 
     @property
     def held(self) -> tuple[ViewReport, ...]:
@@ -138,7 +184,39 @@ class Reverted(_Record):
 
 
 class RevertReport(_Table[Reverted]):
+    title = "Reverted"
     headings = ("name", "version", "inserted", "deleted")
+
+
+@dataclass(frozen=True)
+class Optimized(_Record):
+    """The housekeeping of one table or view: `replaced` files became `written`, which saves so many bytes once a vacuum has
+    taken the old ones, and `feed_rows` rows left its feed. `note` says why something was left for later."""
+
+    name: str
+    replaced: int
+    written: int
+    saved_bytes: int
+    feed_rows: int = 0
+    note: str = ""
+
+
+class OptimizeReport(_Table[Optimized]):
+    """What `lake.optimize()` did, by table or view; `log_files` files with `log_bytes` bytes were deleted from logs."""
+
+    headings = ("name", "replaced", "written", "saved_bytes", "feed_rows", "note")
+
+    def __init__(self, items: Mapping[str, Optimized], log_files: int, log_bytes: int) -> None:
+        super().__init__(items)
+        self.log_files, self.log_bytes = log_files, log_bytes
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"objects": super().to_dict(), "log_files": self.log_files, "log_bytes": self.log_bytes}
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}\n{self.log_files} files of logs were deleted, {self.log_bytes} bytes"
+
+    __repr__ = __str__
 
 
 @dataclass(frozen=True)
@@ -155,6 +233,7 @@ class Checked(_Record):
 
 
 class CheckReport(_Table[Checked]):
+    title = "Constraints"
     headings = ("name", "on_violation", "violations")
 
     @property
@@ -172,6 +251,7 @@ class Verified(_Record):
 
 
 class VerifyReport(_Table[Verified]):
+    title = "Verified"
     headings = ("name", "verdict", "reason")
 
     @property
@@ -199,7 +279,15 @@ class Status(_Record):
 
 
 class LakeStatus(_Table[Status]):
+    title = "Lake"
     headings = ("name", "kind", "version", "rows", "stale", "sources", "last")
+
+    def _said(self) -> str:
+        kinds = Counter(status.kind for status in self.values())
+        stale = sum(status.stale for status in self.values())
+        return ", ".join(
+            [*(f"{n} {kind}{'s' * (n > 1)}" for kind, n in kinds.items()), *([f"{stale} stale"] * bool(stale))]
+        )
 
 
 @dataclass(frozen=True)
@@ -241,4 +329,5 @@ class History(Sequence[Event]):
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return html_table(self.headings, self._rows())
+        rows = [_shown(event, self.headings) for event in self._events]
+        return notebook.card("History", "", notebook.table(self.headings, rows, NUMBERS))

@@ -25,8 +25,9 @@ CHANGE_ROWS_PER_SECOND = 100_000.0
 """The speed of propagating and applying rows of the change."""
 FASTEST = 0.05
 """No refresh is expected to take less."""
-COLD_SECONDS = 3.0
-"""The first refresh of a process takes at most so much longer than later ones."""
+COLD_SECONDS, COLD_TIMES = 3.0, 5.0
+"""The first refresh of a process takes up to so much longer than later ones, and up to so many times as long. The estimate of
+later ones is the least that this leaves: what is tried in vain is given up soon, what is never tried is never learnt."""
 LEARNT_FROM = 3
 """Past refreshes of a kind that an estimate looks at."""
 DOUBTED_AFTER = 10
@@ -146,10 +147,12 @@ def incremental_cost(facts: ViewFacts, staged: Staged, steps: tuple[Step, ...]) 
 
 
 def _warm_part(facts: ViewFacts) -> float:
-    """The seconds that a refresh after a change of this size takes at least, judging by the first one of a process: being the
-    first accounts for a few seconds only."""
+    """The seconds that a refresh after a change of this size takes at least, judging by the first one of a process."""
     cold = [p for p in facts.past if p.mode == "incremental" and p.changed and p.changed == facts.changed_sources]
-    return _interpolate(cold, facts.changed_rows)[0] - COLD_SECONDS if cold else 0.0
+    if not cold:
+        return 0.0
+    first, _ = _interpolate(cold, facts.changed_rows)
+    return min(first - COLD_SECONDS, first / COLD_TIMES)
 
 
 def _interpolate(past: Sequence[Measured], changed: int) -> tuple[float, bool]:

@@ -173,6 +173,25 @@ class Recompute(_QueryStep):
 Step = Touch | Settle | Produce | Replace | Build | Iterate | Recompute
 
 
+def doing(step: Step) -> str:
+    """What a step does, in a few words for somebody who watches it run."""
+    match step:
+        case Touch():
+            return "find the touched groups"
+        case Settle():
+            return "renew the state of touched groups"
+        case Produce():
+            return "compute the change"
+        case Replace():
+            return "replace rows by key"
+        case Build():
+            return "build a state"
+        case Iterate():
+            return "the levels of a recursion"
+        case Recompute():
+            return "recompute"
+
+
 def side_by_side(steps: Sequence[Step]) -> list[tuple[Step, ...]]:
     """The steps in groups that can run together: consecutive states that do not read each other are built together."""
     found: list[tuple[Step, ...]] = []

@@ -45,7 +45,15 @@ def repeat(counted: pa.Table) -> pa.Table:
     numbers, rows = counted[N], counted.drop_columns([N])
     if pc.all(pc.equal(numbers, _ONE)).as_py() in (True, None):
         return rows
-    return rows.take(pa.array([i for i, n in enumerate(numbers.to_pylist()) for _ in range(n)], pa.int64()))
+    return rows.take(repeat_places(numbers))
+
+
+def repeat_places(counts: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """The number of each place, as often as its count says."""
+    ends = pc.cumulative_sum(counts)
+    pieces = ends.chunks if isinstance(ends, pa.ChunkedArray) else [ends]
+    offsets = pa.concat_arrays([pa.array([0], pa.int64()), *pieces])
+    return pc.list_parent_indices(pa.LargeListArray.from_arrays(offsets, pa.nulls(offsets[-1].as_py())))
 
 
 def total(counted: pa.Table) -> int:

@@ -17,13 +17,17 @@ from nabla.storage.locations import Location
 LOG = "_nabla/log"
 STAGING = "_nabla/staging"
 LEASES = "_nabla/leases"
+QUERIES = "_nabla/queries.jsonl"
+RUNNING = "_nabla/running"
 TABLES = "tables"
 """The folder of the tables that a lake makes."""
 
 CHANGES = "_changes"
+CAPTURES = "_change_data"
+"""The folder of Delta's change data feed in a table's folder."""
 KEYS = "_keys"
-_FOLDERS_OF_A_LAKE = (os.path.dirname(LOG), LOG, f"{LOG}/_delta_log", STAGING, LEASES, TABLES)
-_FOLDERS_OF_A_TABLE = ("_delta_log", CHANGES, KEYS)
+_FOLDERS_OF_A_LAKE = (os.path.dirname(LOG), LOG, f"{LOG}/_delta_log", STAGING, LEASES, RUNNING, TABLES)
+_FOLDERS_OF_A_TABLE = ("_delta_log", CHANGES, CAPTURES, KEYS)
 
 
 def check_path(path: str, lake: Location, what: str) -> None:

@@ -16,13 +16,22 @@ from nabla.storage import boundary
 from nabla.storage.deltalog import corrupt
 from nabla.storage.files import DataFile
 
-FORMAT = 4
+FORMAT = 5
 """The newest format that this module writes. A lake with a higher one was made by a newer Nabla."""
 AHEAD = "ahead"
 """The key of a definition under which a view says that its change may be computed before it is refreshed. Its facts have
 the change under the same key, and its parts the tables of it under names that begin with it."""
 MARKS_ROWS = "deletion_vectors"
 """The key of a definition under which a table or view says that its deleted rows are marked by deletion vectors."""
+CLUSTER_BY = "cluster_by"
+"""The key of a definition under which a table names the columns that rows of DataFrames are sorted by."""
+DELTA_FEED = "delta_feed"
+"""The key of a definition under which a table or view says that its commits keep Delta's change data feed."""
+SAME_AS = "same_as"
+"""The fact of an object whose newest versions only have its rows in other files: the first version with these rows, and the
+last one. It says nothing of later versions."""
+FEED_FROM = "feed_from"
+"""The fact of a view whose feed was shortened: the feed has all changes after this version of the view, and no earlier ones."""
 RELIES_ON = "relies_on"
 """The enforced keys, by table, by which a view reads the rows of its sources from its own."""
 AS_SET = "as_set"
@@ -132,6 +141,11 @@ class Entry:
         parts = {name: part for name, part in self.parts.items() if name.split(".")[0] != AHEAD}
         return replace(self, parts=parts, facts={fact: value for fact, value in self.facts.items() if fact != AHEAD})
 
+    def content_version(self, version: int) -> int:
+        """The first version of this object that has the rows of a version, as far as is known."""
+        first, last = self.facts.get(SAME_AS, (version, version))
+        return int(first) if first <= version <= last else version
+
     def promised(self, transaction: str) -> Entry:
         """This entry with its promises made in the name of a transaction."""
         return replace(self, parts={name: _signed(part, transaction) for name, part in self.parts.items()})
@@ -155,26 +169,49 @@ class LakeState:
         kept = {name: entry for name, entry in self.entries.items() if name not in changes}
         return kept | {name: entry for name, entry in changes.items() if entry is not None}
 
-    def check_unchanged(self, expected: LakeState, names: Collection[str]) -> None:
-        """Conflict where one of these objects is another here than in the state that a commit expects."""
+    def check_unchanged(self, expected: LakeState, changes: Collection[str], reads: Collection[str] = ()) -> None:
+        """Conflict where an object is another here than in the state that a commit expects: one that the commit changes in any
+        way, one that it only reads in its content."""
         if expected.version == self.version:
             return
-        for name in sorted(names):
-            if expected.entries.get(name) != self.entries.get(name):
+        for name in sorted({*changes, *reads}):
+            alike = expected.entries.get(name) == self.entries.get(name)
+            if not alike and (name in changes or not self.has_same_content(expected, name)):
                 raise Conflict(
                     "NABLA_CONFLICT", f'"{name}" was changed in the meantime', remedy="Repeat the operation."
                 )
+
+    def has_same_content(self, other: LakeState, name: str) -> bool:
+        """Whether an object is the same in another state, or was only compacted in between."""
+        return self._content(name) == other._content(name)
+
+    def _content(self, name: str) -> object:
+        entry = self.entries.get(name)
+        if entry is None:
+            return None
+        facts = {fact: value for fact, value in entry.facts.items() if fact not in (SAME_AS, AHEAD)}
+        if "sources" in facts:
+            there = self.entries
+            facts["sources"] = {
+                s: there[s].content_version(v) if s in there else v for s, v in facts["sources"].items()
+            }
+        data = entry.parts["data"]
+        return entry.kind, entry.definition, data.path, entry.content_version(data.version), facts
 
 
 def format_of(entries: Mapping[str, Entry]) -> int:
     """The oldest format that has all of a catalog. A Nabla that knows no deletion vectors would break tables that have some,
     one that knows no schedules of single sources would not let a view follow them, one that knows no denials would check
-    none, one that knows no recursion of sets could not load it, and one that does not know that a view relies on a key would
-    let the key be dropped."""
-    return max((_format_of(entry.definition) for entry in entries.values()), default=1)
+    none, one that knows no recursion of sets could not load it, one that does not know that a view relies on a key would let
+    the key be dropped, and one that does not know that a feed was shortened would take what is left for all changes. One that
+    knows no change data feed would leave changes out of it."""
+    return max((_format_of(entry) for entry in entries.values()), default=1)
 
 
-def _format_of(definition: Mapping[str, Any]) -> int:
+def _format_of(entry: Entry) -> int:
+    definition = entry.definition
+    if definition.get(DELTA_FEED) or FEED_FROM in entry.facts:
+        return 5
     if definition.get(RELIES_ON) or definition.get(AS_SET):
         return 4
     if definition.get(AHEAD) or definition.get(DENIED) or not isinstance(definition.get("maintain", ""), str):

@@ -102,8 +102,10 @@ class Change:
 
 
 def between(table: StoredTable, old: int, new: int) -> Change:
-    """The change from version `old` to `new` (or back, for an older `new`: then always as files)."""
+    """The change from version `old` to `new` (or back, for an older `new`: then as files)."""
     before, after = table.listed(old), table.snapshot(new)
+    if new < old and has_same_rows(table, new, old):
+        return Change(before, after)
     if old <= new:
         try:
             summed = _by_commit(table, before, after)
@@ -116,12 +118,20 @@ def between(table: StoredTable, old: int, new: int) -> Change:
         if summed is not None:
             return summed
     try:
-        added, removed = _difference(before, after)
+        added, removed = difference(before, after)
     except MissingFile as error:
         raise gone(table.folder, old, "its files were vacuumed") from error
     if not _present(table, removed):
         raise gone(table.folder, old, "its files were vacuumed")
     return Change(before, after, (), added, removed)
+
+
+def has_same_rows(table: StoredTable, old: int, new: int) -> bool:
+    """Whether all commits after version `old` and up to `new` only wrote rows into other files, as far as they tell."""
+    return all(
+        commit is not None and (commit.metadata.get(KEY) == [] or not commit.data_change)
+        for commit in table.commits(old, new)
+    )
 
 
 def signed(change: Change) -> pa.Table:
@@ -195,7 +205,7 @@ def _by_commit(table: StoredTable, before: Snapshot, after: Snapshot) -> Change 
                 spans[-1] = (spans[-1][0], commit.version)
             else:
                 spans.append((commit.version - 1, commit.version))
-    differences = [_difference(table.listed(start), table.listed(end)) for start, end in spans]
+    differences = [difference(table.listed(start), table.listed(end)) for start, end in spans]
     summed = _summed(differences)
     if summed is None or not _present(table, (*recorded, *summed[0], *summed[1])):
         return None
@@ -234,8 +244,8 @@ def _weighted(captured: pa.Table) -> pa.Table:
     return captured.drop_columns([CHANGE_TYPE]).append_column(bags.N, weights)
 
 
-def _difference(before: Snapshot, after: Snapshot) -> _Difference:
-    """The files that only one of two versions has, with deletion vectors."""
+def difference(before: Snapshot, after: Snapshot) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
+    """The files that only the second or only the first of two versions has, with the rows that the other one does not show."""
     old = {file.path: file for file in before.files}
     new = {file.path: file for file in after.files}
     added = [_less(after.folder, file, old.get(path)) for path, file in new.items()]

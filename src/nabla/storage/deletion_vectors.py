@@ -166,13 +166,16 @@ class Hidden:
 
 def bitmap_of(rows: pa.Array) -> BitMap64:
     """A bitmap of row numbers."""
-    numbers = array.array("Q", rows.cast(pa.uint64()).to_pylist())
+    numbers = array.array("Q")
+    chunks = rows.cast(pa.uint64())
+    numbers.frombytes(memoryview(chunks.buffers()[1])[chunks.offset * 8 : (chunks.offset + len(chunks)) * 8])
     return BitMap64(numbers)
 
 
 def numbers_of(bitmap: BitMap64) -> pa.Array:
     """The row numbers in a bitmap, in order."""
-    return pa.array(bitmap.to_array(), pa.int64())
+    numbers = pa.py_buffer(bitmap.to_array())
+    return pa.Array.from_buffers(pa.uint64(), len(bitmap), [None, numbers]).cast(pa.int64())
 
 
 def store(folder: str, marks: Sequence[tuple[int, BitMap64]]) -> list[Hidden]:
@@ -219,13 +222,8 @@ def _serialized(bitmap: BitMap64) -> bytes:
 
 
 def _mask(hidden: BitMap64, written: int) -> pa.BooleanArray:
-    """A mask with a bit a row. The smaller of both kinds is set one by one."""
-    few = hidden if len(hidden) * 2 <= written else hidden.flip(0, written)
-    bits = bytearray(-(-written // 8))
-    for row in few:
-        bits[row >> 3] |= 1 << (row & 7)
-    mask = pa.Array.from_buffers(pa.bool_(), written, [None, pa.py_buffer(bytes(bits))])
-    return pc.invert(mask) if few is hidden else mask
+    """A mask with a bit a row."""
+    return pc.invert(pc.is_in(pa.arange(0, written), value_set=numbers_of(hidden)))
 
 
 def _to_text(data: bytes) -> str:

@@ -34,14 +34,24 @@ class DeltaReader:
         handle = self._handle
         try:
             if handle is not None and handle.version() < version == latest:
-                deltalog.check_whole(self._folder, range(handle.version() + 1, version + 1))
-                handle.update_incremental()
+                handle = self._caught_up(handle, version)
             if handle is None or handle.version() != version:
                 deltalog.check_whole(self._folder, deltalog.commits_needed(self._folder, version))
                 handle = DeltaTable(self._folder, version=version)
         except DeltaError as error:
             raise self._unreadable(version, error) from error
         self._handle = handle
+        return handle
+
+    def _caught_up(self, handle: DeltaTable, version: int) -> DeltaTable | None:
+        """A handle brought to a version, or None where the log was trimmed in between: then the version is loaded anew."""
+        deltalog.check_whole(self._folder, range(handle.version() + 1, version + 1))
+        try:
+            handle.update_incremental()
+        except DeltaError:
+            if deltalog.oldest_version(self._folder) <= handle.version() + 1:
+                raise
+            return None
         return handle
 
     def snapshot(self, version: int, latest: int) -> Snapshot:

@@ -18,6 +18,9 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
@@ -34,17 +37,27 @@ CONFIGURATION = {
     # Loading and committing read every commit since the last checkpoint, about 0.5 ms each.
     "delta.checkpointInterval": "10",
 }
+CAPTURED = "delta.enableChangeDataFeed"
+"""The property of a table whose writers keep a change data feed."""
 _CHECKPOINT_EVERY = 10
 _LAST_CHECKPOINT = "_last_checkpoint"
 _ENGINE = "nabla"
 
 
 def create(
-    folder: str, schema_json: str, adds: Sequence[DataFile], metadata: Mapping[str, Any], *, marks_rows: bool = False
+    folder: str,
+    schema_json: str,
+    adds: Sequence[DataFile],
+    metadata: Mapping[str, Any],
+    *,
+    marks_rows: bool = False,
+    captures: bool = False,
 ) -> None:
-    """Make version 0 of a table, whose deleted rows may be marked or not. FileExistsError where there is a table."""
+    """Make version 0 of a table, whose deleted rows may be marked or not, and which may have a change data feed.
+    FileExistsError where there is a table."""
     locations.make_folder(deltalog.log_folder(folder))
-    protocol, description = _protocol(schema_json, marks_rows), _description(schema_json, marks_rows)
+    protocol = _protocol(schema_json, marks_rows, captures)
+    description = _description(schema_json, {ENABLED: marks_rows, CAPTURED: captures})
     parameters = {"mode": "ErrorIfExists", "location": folder}
     _put(folder, 0, "CREATE TABLE", parameters, metadata, [protocol, description, *map(_add, adds)])
 
@@ -53,8 +66,11 @@ def commit(
     folder: str, version: int, adds: Iterable[DataFile], removes: Iterable[DataFile], metadata: Mapping[str, Any]
 ) -> None:
     """Make a version out of the one before it. FileExistsError where somebody else made it."""
-    parameters = {"mode": "Append", "partitionBy": "[]"}
-    _put(folder, version, "WRITE", parameters, metadata, [*map(_add, adds), *map(_remove, removes)])
+    moves = not metadata.get(deltalog.REARRANGED)
+    parameters = {"mode": "Append", "partitionBy": "[]"} if moves else {}
+    actions = [*(_add(file, moves) for file in adds), *(_remove(file, moves) for file in removes)]
+    actions += map(_capture, metadata.get(deltalog.CAPTURED, ()))
+    _put(folder, version, "WRITE" if moves else "OPTIMIZE", parameters, metadata, actions)
     if (version + 1) % _CHECKPOINT_EVERY == 0:
         with suppress(OSError, DeltaError):  # a checkpoint only saves time: the next one will come
             _make_checkpoint(folder, version)
@@ -81,13 +97,14 @@ def _put(
     locations.put_text(deltalog.commit_path(folder, version), text + "\n")
 
 
-def _protocol(schema_json: str, marks_rows: bool) -> Action:
-    """The protocol that a table needs: timestamps without a zone and marked rows are features that readers must support."""
+def _protocol(schema_json: str, marks_rows: bool, captures: bool) -> Action:
+    """The protocol that a table needs: timestamps without a zone and marked rows are features that readers must support. A
+    feed is one for writers only."""
     zoneless = "timestamp_ntz" in json.dumps(_types(json.loads(schema_json)))
     features = [*([FEATURE] if marks_rows else ()), *(["timestampNtz"] if zoneless else ())]
     if not features:
-        return {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
-    listed = {"readerFeatures": features, "writerFeatures": features}
+        return {"protocol": {"minReaderVersion": 1, "minWriterVersion": 4 if captures else 2}}
+    listed = {"readerFeatures": features, "writerFeatures": [*features, *(["changeDataFeed"] if captures else ())]}
     return {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **listed}}
 
 
@@ -100,7 +117,7 @@ def _types(kind: Any) -> Any:
     return [_types(kind[part]) for part in ("elementType", "keyType", "valueType") if part in kind]
 
 
-def _description(schema_json: str, marks_rows: bool) -> Action:
+def _description(schema_json: str, properties: Mapping[str, bool]) -> Action:
     return {
         "metaData": {
             "id": str(uuid.uuid4()),
@@ -110,36 +127,40 @@ def _description(schema_json: str, marks_rows: bool) -> Action:
             "schemaString": schema_json,
             "partitionColumns": [],
             "createdTime": _now(),
-            "configuration": {**CONFIGURATION, **({ENABLED: "true"} if marks_rows else {})},
+            "configuration": {**CONFIGURATION, **{name: "true" for name, is_set in properties.items() if is_set}},
         }
     }
 
 
-def _add(file: DataFile) -> Action:
+def _add(file: DataFile, data_change: bool = True) -> Action:
     return {
         "add": {
             "path": quote(file.path),
             "partitionValues": {},
             "size": file.bytes,
             "modificationTime": _now(),
-            "dataChange": True,
+            "dataChange": data_change,
             "stats": file.delta_statistics,
             **_vector(file),
         }
     }
 
 
-def _remove(file: DataFile) -> Action:
+def _remove(file: DataFile, data_change: bool) -> Action:
     return {
         "remove": {
             "path": quote(file.path),
-            "dataChange": True,
+            "dataChange": data_change,
             "deletionTimestamp": _now(),
             "extendedFileMetadata": False,
             "size": file.bytes,
             **_vector(file),
         }
     }
+
+
+def _capture(file: Mapping[str, Any]) -> Action:
+    return {"cdc": {"path": quote(file["path"]), "partitionValues": {}, "size": file["bytes"], "dataChange": False}}
 
 
 def _vector(file: DataFile) -> dict[str, Any]:
@@ -160,15 +181,19 @@ def _make_checkpoint(folder: str, version: int) -> None:
         name = f"{version:020d}.checkpoint.parquet"
         target = os.path.join(log, name)
         unnamed = os.path.join(log, f"{locations.SCRATCH}{name}.{uuid.uuid4().hex}.tmp")
-        locations.write(unnamed, lambda path: _copy(os.path.join(copy, name), path))
+        kept = _without_tombstones(os.path.join(copy, name))
+        locations.write(unnamed, lambda path: pq.write_table(kept, path, compression="snappy"))
         locations.sync([unnamed])
         locations.move(unnamed, target)
-        with open(os.path.join(copy, _LAST_CHECKPOINT), encoding="utf-8") as file:
-            locations.put_text(os.path.join(log, _LAST_CHECKPOINT), file.read(), overwrite=True)
+        last = json.dumps({"version": version, "size": kept.num_rows})
+        locations.put_text(os.path.join(log, _LAST_CHECKPOINT), last, overwrite=True)
 
 
-def _copy(source: str, target: str) -> None:
-    shutil.copyfile(source, target)
+def _without_tombstones(path: str) -> pa.Table:
+    """The actions of a checkpoint but for those of removed files. These are for the vacuums of others, which have no business
+    in a lake, and a table that lives long has more of them than files."""
+    actions = pq.read_table(path, partitioning=None)
+    return actions.filter(pc.is_null(actions["remove"])) if "remove" in actions.column_names else actions
 
 
 def _now() -> int:

@@ -27,10 +27,16 @@ SECTION = "nabla"
 ACTIONS = "nablaActions"
 """The key of a commit's information under which Nabla says how many actions the commit has."""
 
+REARRANGED = "rearranged"
+"""The key in Nabla's section of a commit that only wrote rows into other files: its actions say that no data changed."""
+
 FOLDER = "_delta_log"
 """The name of the folder in a table's folder that has its log."""
 
 _NAME = re.compile(r"(\d{20})\.(json|checkpoint\..+)")
+
+CAPTURED = "captured"
+"""The key in a commit's metadata that lists the files of its change data feed. The writer of a commit makes actions of them."""
 
 
 @dataclass(frozen=True)
@@ -183,12 +189,18 @@ def commits(folder: Location, after: int, upto: int) -> Iterator[Commit | None]:
 
 
 def oldest_version(folder: Location) -> int:
-    """The first version whose commit should be there: 0, or the one after the oldest checkpoint of a log that was cleaned."""
+    """The first version whose commit should be there: 0, or the one after the oldest checkpoint of a log that was cleaned.
+
+    The first commit of a lake's log says what lake it is, and stays when the commits after it go.
+    """
     listed = log_files(folder)
     checkpoints = [v for v, kind in listed if kind != "json"]
-    if (0, "json") in listed or not checkpoints:
+    if not checkpoints:
         return 0
-    return min(checkpoints) + 1
+    first = min(checkpoints)
+    held = {v for v, kind in listed if kind == "json" and v <= first}
+    trimmed = first > 1 and not any(v in held for v in range(1, first))
+    return 0 if 0 in held and not trimmed else first + 1
 
 
 def names_from(folder: Location, version: int) -> list[str]:
@@ -207,6 +219,14 @@ def names_needed(folder: Location, version: int) -> list[str]:
     first = max((v for v, kind in listed if kind != "json"), default=-1)
     wanted = [(v, kind) for v, kind in listed if (v > first if kind == "json" else v == first)]
     return [f"{v:020d}.{kind}" for v, kind in sorted(wanted)]
+
+
+def is_summed_up_elsewhere(folder: Location, version: int) -> bool:
+    """Whether all that a checkpoint says follows from an earlier one, or from the beginning, and the commits after that."""
+    listed = log_files(folder)
+    held = {v for v, kind in listed if kind == "json"}
+    before = max((v for v, kind in listed if kind != "json" and v < version), default=-1)
+    return all(v in held for v in range(before + 1, version + 1))
 
 
 def was_cleaned(folder: Location, version: int) -> bool:

@@ -147,8 +147,13 @@ class _Examination:
             try:
                 locations.read_parquet(path)
             except NablaError as error:
-                remedy = "The checkpoint is set aside: it only sums up commits."
-                yield self._mended(Damage(path, error.message, remedy), partial(_drop_checkpoint, path))
+                if deltalog.is_summed_up_elsewhere(folder, int(name[:20])):
+                    remedy = "The checkpoint is set aside: it only sums up commits."
+                    yield self._mended(Damage(path, error.message, remedy), partial(_drop_checkpoint, path))
+                else:
+                    yield Damage(
+                        path, error.message, "The commits that it sums up were trimmed: restore it from a copy."
+                    )
 
     def _check_later(self, folder: str, part: Part, latest: int, state: LakeState) -> Damage:
         place = deltalog.commit_path(folder, part.version + 1)

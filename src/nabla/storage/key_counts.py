@@ -15,7 +15,6 @@ import threading
 import uuid
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
@@ -26,6 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.ipc as ipc
 import pyarrow.types as kinds
 
+from nabla.errors import NablaError
 from nabla.storage import bags, locations, reading
 from nabla.storage.boundary import KEYS
 from nabla.storage.changes import Change, between
@@ -57,13 +57,30 @@ def from_whole(numbers: pa.Array, kind: pa.DataType) -> pa.Array:
 
 @dataclass(frozen=True)
 class Difference:
-    """The difference of the counts to a later version, and the number of changed rows that were added up for it."""
+    """The difference of the counts to a later version, each key once, and the number of changed rows that were added up for
+    it."""
 
-    counts: dict[int, int]
+    counts: pa.Table
     rows: int
 
 
-NO_DIFFERENCE = Difference({}, 0)
+_COUNTED = pa.schema([("key", pa.int64()), ("count", pa.int64())])
+NO_DIFFERENCE = Difference(_COUNTED.empty_table(), 0)
+FEW_KEYS = 64
+"""A key in so many is found sooner by bisection than by a look at all keys."""
+
+
+def count_keys(keys: pa.Array | pa.ChunkedArray, counts: pa.Array | pa.ChunkedArray) -> pa.Table:
+    """Each key once, with the sum of its counts."""
+    summed = pa.table([keys, counts], _COUNTED).group_by("key").aggregate([("count", "sum")])
+    return summed.rename_columns({"count_sum": "count"}).select(_COUNTED.names)
+
+
+def align(counted: pa.Table, keys: pa.Array) -> pa.Array:
+    """The count of each of the keys, 0 for those that are not counted."""
+    place = pc.index_in(keys, value_set=counted["key"])
+    found = counted["count"].take(place).combine_chunks() if counted.num_rows else pa.nulls(len(keys), pa.int64())
+    return pc.fill_null(found, pa.scalar(0, pa.int64()))
 
 
 @dataclass
@@ -76,6 +93,7 @@ class KeyCounts:
     rows: int
     keys: memoryview
     counts: memoryview
+    counted: pa.Table
     later: OrderedDict[int, Difference] = field(default_factory=OrderedDict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -84,13 +102,29 @@ class KeyCounts:
         """Whether so much has changed that counting anew is cheaper than adding up."""
         return any(difference.rows > MOST_CHANGES * self.rows for difference in self.later.values())
 
-    def of(self, version: int, keys: Iterable[int]) -> list[int] | None:
-        """The number of rows with each of the keys in a version; None if recorded changes do not tell it."""
+    def of(self, version: int, keys: pa.Array) -> pa.Array | None:
+        """The number of rows with each of the (different) keys in a version; None if recorded changes do not tell it."""
         with self._lock:
             difference = self._difference(version)
-        return None if difference is None else [self._counted(k) + difference.counts.get(k, 0) for k in keys]
+        return None if difference is None else pc.add(self._counted(keys), align(difference.counts, keys))
 
-    def _counted(self, key: int) -> int:
+    def at_most_once(self, version: int) -> bool:
+        """Whether no key occurs twice in a version. False if recorded changes do not tell it."""
+        with self._lock:
+            difference = self._difference(version)
+        if difference is None:
+            return False
+        twice = self.counted.filter(pc.greater(self.counted["count"], 1))["key"]
+        moved = difference.counts["key"].drop_null()
+        keys = pa.chunked_array([*twice.chunks, *moved.chunks], pa.int64()).unique()
+        return not pc.any(pc.greater(pc.add(self._counted(keys), align(difference.counts, keys)), 1)).as_py()
+
+    def _counted(self, keys: pa.Array) -> pa.Array:
+        if len(keys) * FEW_KEYS < len(self.keys):
+            return pa.array([self._count(key) for key in keys.to_pylist()], pa.int64())
+        return align(self.counted.filter(pc.is_in(self.counted["key"], value_set=keys)), keys)
+
+    def _count(self, key: int) -> int:
         place = bisect_left(self.keys, key)
         return self.counts[place] if place < len(self.keys) and self.keys[place] == key else 0
 
@@ -99,7 +133,7 @@ class KeyCounts:
             return NO_DIFFERENCE
         if version not in self.later:
             known = max((v for v in self.later if v < version), default=self.version)
-            change = between(self.table, known, version) if known < version else None
+            change = _recorded_change(self.table, known, version) if known < version else None
             if change is None or change.added or change.removed or change.captured:
                 return None
             self.later[version] = _added(self.later.get(known, NO_DIFFERENCE), change, self.column)
@@ -108,14 +142,24 @@ class KeyCounts:
         return self.later[version]
 
 
+def _recorded_change(table: StoredTable, old: int, new: int) -> Change | None:
+    """The change between two versions; None where the log of the old one was trimmed."""
+    try:
+        return between(table, old, new)
+    except NablaError as error:
+        if error.code != "NABLA_VERSION_GONE":
+            raise
+        return None
+
+
 def _added(difference: Difference, change: Change, column: str) -> Difference:
-    summed, added = dict(difference.counts), difference.rows
+    pieces, added = [difference.counts], difference.rows
     for file in change.recorded:
         rows = locations.read_parquet(os.path.join(change.new.folder, file.path), [column, bags.N])
         added += rows.num_rows
-        for key, n in zip(whole(rows.column(0)).to_pylist(), rows.column(1).to_pylist(), strict=True):
-            summed[key] = summed.get(key, 0) + n
-    return Difference(summed, added)
+        pieces.append(pa.table([whole(rows.column(0)), rows.column(1)], _COUNTED))
+    summed = pa.concat_tables(pieces)
+    return Difference(count_keys(summed["key"], summed["count"]), added)
 
 
 def key_counts(table: StoredTable, column: str, version: int) -> KeyCounts | None:
@@ -174,7 +218,7 @@ def _load(folder: str, column: str, version: int) -> KeyCounts | None:
     except OSError:
         return None  # counted anew by somebody else
     keys, counts = (_numbers(rows[name]) for name in ("key", "count"))
-    return KeyCounts(StoredTable(folder), column, version, pc.sum(rows["count"]).as_py() or 0, keys, counts)
+    return KeyCounts(StoredTable(folder), column, version, pc.sum(rows["count"]).as_py() or 0, keys, counts, rows)
 
 
 def _numbers(column: pa.ChunkedArray) -> memoryview:
@@ -182,3 +226,9 @@ def _numbers(column: pa.ChunkedArray) -> memoryview:
         return memoryview(b"").cast("q")
     (chunk,) = column.chunks
     return memoryview(chunk.buffers()[1]).cast("q")[chunk.offset : chunk.offset + len(chunk)]
+
+
+def subset_of_keys(counts: KeyCounts, others: KeyCounts) -> bool:
+    """Whether every key of one column is a key of another one, in the versions that were counted."""
+    found = pc.all(pc.is_in(counts.counted["key"], value_set=others.counted["key"])).as_py()
+    return bool(found) or counts.counted.num_rows == 0

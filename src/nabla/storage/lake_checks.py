@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 from collections.abc import Sequence
 
 from nabla.errors import NablaError
-from nabla.storage import locations
+from nabla.storage import deltalog, locations
 from nabla.storage.boundary import TABLES
 from nabla.storage.catalog import FORMAT, Part
 from nabla.storage.deltalog import corrupt
@@ -56,6 +57,26 @@ def vacuumed_too_early(folder: str, path: str) -> NablaError:
         f"the file {path} was deleted before it could be committed",
         place=folder,
         remedy="Repeat the operation; give vacuum a grace period that is longer than any operation takes.",
+    )
+
+
+def newest_fence(log: StoredTable, after: int, upto: int) -> float | None:
+    """The cutoff of the newest fence between two versions of the lake. A commit that was trimmed may have been a fence at any
+    time, so that nothing from before counts as safe."""
+    versions = range(after + 1, upto + 1)
+    found = [cutoff for v in versions if (cutoff := log.metadata(v).get("cutoff")) is not None]
+    if not all(locations.exists(deltalog.commit_path(log.folder, v)) for v in versions):
+        return math.inf
+    return max(found, default=None)
+
+
+def trimmed(path: str, version: int) -> NablaError:
+    """The error for a version of the lake whose commit was deleted after the time for which history is kept."""
+    return NablaError(
+        "NABLA_VERSION_GONE",
+        f"version {version} of the lake is older than the history that is kept",
+        place=path,
+        remedy="Choose one that `lake.history()` has; `lake.housekeeping(history=…)` says how long they are kept.",
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from nabla.storage import deltalog
 from nabla.storage.table import StoredTable
 
 
@@ -23,7 +24,8 @@ class Record:
 def records(log: StoredTable, name: str | None, limit: int | None) -> Iterator[Record]:
     """The commits of a lake's log, or those that changed one object, newest first."""
     found = 0
-    for version in range(log.latest(), -1, -1):
+    oldest = deltalog.oldest_version(log.folder)
+    for version in (*range(log.latest(), max(oldest - 2, 0), -1), 0):
         if limit is not None and found >= limit:
             return
         said = log.metadata(version)

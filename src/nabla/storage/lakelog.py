@@ -22,8 +22,7 @@ from deltalake import Schema
 
 from nabla._cached import cached_property
 from nabla.errors import Conflict, MachineFault, NablaError
-from nabla.storage import boundary, deltalog, files, locations, machine, reading
-from nabla.storage import changes as recorded_changes
+from nabla.storage import boundary, capture, deltalog, files, locations, machine, reading
 from nabla.storage.boundary import LOG, STAGING, TABLES
 from nabla.storage.catalog import MARKS_ROWS, SCHEMA, Entry, LakeState, Part, Pending, format_of, from_table, to_table
 from nabla.storage.deltalog import corrupt, no_version
@@ -32,7 +31,9 @@ from nabla.storage.lake_checks import (
     check_format,
     check_vacant,
     foreign_write,
+    newest_fence,
     not_a_lake,
+    trimmed,
     unkept_promise,
     vacuumed_too_early,
     warn_unkept,
@@ -166,9 +167,9 @@ class LakeLog:
         with self._lock:
             while True:
                 base = self.state()
-                base.check_unchanged(expected, {*changes, *reads(base)})
+                base.check_unchanged(expected, changes, reads(base))
                 try:
-                    self._check_parts(signed, base, self._cutoff(expected.version, base.version))
+                    self._check_parts(signed, base, newest_fence(self._log, expected.version, base.version))
                 except NablaError:
                     if self._log.latest() == base.version:
                         raise
@@ -188,11 +189,6 @@ class LakeLog:
     def fence(self, expected: LakeState, cutoff: float) -> LakeState:
         """Make a commit after which nobody can commit a file from before `cutoff` that no commit has named yet."""
         return self.commit({}, expected, "vacuum", cutoff=cutoff)
-
-    def _cutoff(self, after: int, upto: int) -> float | None:
-        """The cutoff of the newest fence between two versions."""
-        found = (self._log.metadata(version).get("cutoff") for version in range(after + 1, upto + 1))
-        return max((cutoff for cutoff in found if cutoff is not None), default=None)
 
     def history(self, name: str | None = None, limit: int | None = None) -> Iterator[Record]:
         """The commits of the lake, or those that changed one object, newest first."""
@@ -242,6 +238,8 @@ class LakeLog:
         if not 0 <= version <= latest:
             raise no_version(self.path, version, latest)
         commit = deltalog.read_commit(self._log.folder, version)
+        if commit is None and deltalog.was_cleaned(self._log.folder, version):
+            raise trimmed(self.path, version)
         if commit is None or len(commit.adds) != 1:
             raise corrupt(self.path, f"version {version} of its log is missing or not Nabla's")
         check_format(commit.metadata.get("format"), self.path)
@@ -367,8 +365,8 @@ def _named_files(part: Part) -> list[str]:
     """The files that a promised commit names, recorded changes and deletion vectors among them."""
     if part.pending is None:
         return []
-    recorded = (file["path"] for file in part.pending.metadata.get(recorded_changes.KEY, ()))
-    return list(dict.fromkeys((*(path for file in part.pending.adds for path in file.paths), *recorded)))
+    beside = capture.named_beside(part.pending.metadata)
+    return list(dict.fromkeys((*(path for file in part.pending.adds for path in file.paths), *beside)))
 
 
 def _write_catalog(folder: str, entries: Mapping[str, Entry]) -> files.DataFile:

@@ -25,7 +25,8 @@ from nabla.storage import deltalog, locations, log_statistics, schemas
 from nabla.storage.deletion_vectors import ENABLED, FEATURE, Hidden, Vector
 from nabla.storage.files import DataFile, Snapshot
 
-_CHECKPOINT = "checkpoint.parquet"
+CHECKPOINT = "checkpoint.parquet"
+"""The kind of a checkpoint in one file."""
 _READ_OF_ADDS = ("path", "size", "stats", "deletionVector")
 _IRRELEVANT = frozenset(("commitInfo", "txn", "cdc", "domainMetadata"))
 _READER_FEATURES = frozenset((FEATURE, "timestampNtz"))
@@ -52,6 +53,10 @@ class Uncertain(Exception):
     """The log has something that this module does not know for certain."""
 
 
+class Incomplete(Uncertain):
+    """A commit or a checkpoint is not there, because the log was trimmed or damaged."""
+
+
 def replay(folder: str, version: int, known: Snapshot | None = None) -> Snapshot:
     """A version of a table. `known` is one that was replayed before.
 
@@ -68,11 +73,20 @@ def replay(folder: str, version: int, known: Snapshot | None = None) -> Snapshot
     first = max((v for v, kind in listed if kind != "json"), default=-1)
     actions = _Actions({})
     if first >= 0:
-        if any(v == first and kind not in ("json", _CHECKPOINT) for v, kind in listed):
+        if any(v == first and kind not in ("json", CHECKPOINT) for v, kind in listed):
             raise Uncertain("a checkpoint of another kind")
         actions.read_checkpoint(folder, first)
     if not actions.read_commits(folder, range(first + 1, version + 1)):
-        raise Uncertain("a commit is missing")
+        raise Incomplete("a commit is missing")
+    return actions.result(folder, version)
+
+
+def replay_after(folder: str, checkpoint: int, version: int) -> Snapshot:
+    """A version as a certain checkpoint and the commits after it have it, whatever other checkpoints there are."""
+    actions = _Actions({})
+    actions.read_checkpoint(folder, checkpoint)
+    if not actions.read_commits(folder, range(checkpoint + 1, version + 1)):
+        raise Incomplete("a commit is missing")
     return actions.result(folder, version)
 
 
@@ -139,12 +153,12 @@ class _Actions:
             self.files[path] = body
 
     def read_checkpoint(self, folder: str, version: int) -> None:
-        path = os.path.join(deltalog.log_folder(folder), f"{version:020d}.{_CHECKPOINT}")
+        path = os.path.join(deltalog.log_folder(folder), f"{version:020d}.{CHECKPOINT}")
         try:
             with locations.parquet_file(path) as file:
                 table = file.read(columns=list(_checkpoint_columns(file.schema)), use_threads=False)
         except FileNotFoundError as error:
-            raise Uncertain("a checkpoint is missing") from error
+            raise Incomplete("a checkpoint is missing") from error
         except MachineFault as error:
             if isinstance(error.__cause__, OSError) and error.__cause__.errno is not None:
                 raise

@@ -13,7 +13,7 @@ from typing import Any
 from nabla._cached import cached_property
 from nabla.storage import locations
 from nabla.storage.catalog import Pending
-from nabla.storage.deltalog import Commit
+from nabla.storage.deltalog import REARRANGED, Commit
 from nabla.storage.table import Snapshot, StoredTable
 
 
@@ -56,7 +56,8 @@ class PreparedTable(StoredTable):
         yield from self._table.commits(after, min(upto, self._version - 1))
         if after < self._version <= upto:
             adds = tuple(file.path for file in self._pending.adds)
-            yield Commit(self._version, 0, "", self._pending.metadata, adds, data_change=True)
+            moves = not self._pending.metadata.get(REARRANGED)
+            yield Commit(self._version, 0, "", self._pending.metadata, adds, data_change=moves)
 
     def identity(self, version: int) -> Hashable:
         """The number and the files of a promised version, because another transaction may make a version of the same number."""

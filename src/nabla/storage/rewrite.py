@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from nabla.storage import deletion_vectors, files, machine, reading
-from nabla.storage.deletion_vectors import bitmap_of
+from nabla.storage.deletion_vectors import Hidden, bitmap_of
 from nabla.storage.files import DataFile
 from nabla.storage.find_rows import Located, find_rows
 from nabla.storage.table import Snapshot
@@ -20,15 +21,19 @@ MARKED_FROM = 4096
 """Rows of a file from which on deleted rows are marked. Writing a smaller file anew takes no longer than marking."""
 MOST_HIDDEN = 1 / 3
 """The share of hidden rows up to which a file stays."""
+MOST_MARKED = 2 / 3
+"""The same for changes of millions of rows: what is left of a file is read and written again by whoever cleans up later."""
 
 
 @dataclass(frozen=True)
 class Rewrite:
-    """Files to add and remove in one commit, and the rows (with counts) that were to be deleted but are not there."""
+    """Files to add and remove in one commit, and the rows (with counts) that were to be deleted but are not there. Finding the
+    deleted rows and taking them out of their files took the seconds `deleting`."""
 
     adds: tuple[DataFile, ...]
     removes: tuple[DataFile, ...]
     missing: pa.Table
+    deleting: float = 0.0
 
 
 def rewrite(
@@ -47,14 +52,16 @@ def rewrite(
     are sorted by them. Holds a few files in memory at a time, and `rows` rows beside them, which is also the size of the files
     it writes.
     """
+    begun = time.perf_counter()
     rows = files.target_rows(snapshot.rows) if rows is None else rows
     writer = Writer(snapshot, rows, key)
     found = find_rows(snapshot, delete, key, known)
     for file in snapshot.files:
         if file.path in found.places:
             writer.hide(file, found.places[file.path])
+    deleting = time.perf_counter() - begun
     writer.finish(insert)
-    return Rewrite(tuple(writer.added), tuple(writer.removed.values()), found.missing)
+    return Rewrite(tuple(writer.added), tuple(writer.removed.values()), found.missing, deleting)
 
 
 def absent(snapshot: Snapshot, wanted: pa.Table, key: Sequence[str] = ()) -> pa.Table:
@@ -69,6 +76,36 @@ def pays_to_rewrite(file: DataFile, hidden: int) -> bool:
     written once.
     """
     return file.written < MARKED_FROM or hidden > MOST_HIDDEN * file.written
+
+
+@dataclass(frozen=True)
+class Marked:
+    """Files to add and remove in one commit, so that rows are gone; `rest` are those of the removed files of which somebody
+    has to write the other rows, with these hidden."""
+
+    adds: tuple[DataFile, ...]
+    removes: tuple[DataFile, ...]
+    rest: tuple[DataFile, ...]
+
+
+def mark(snapshot: Snapshot, places: Mapping[str, BitMap64]) -> Marked:
+    """Take the rows at places of files out of a table, none of them hidden. Reads no data, however many rows there are."""
+    hidden: list[tuple[DataFile, BitMap64]] = []
+    removes, rest = [], []
+    for file in snapshot.files:
+        if file.path not in places:
+            continue
+        removes.append(file)
+        gone = places[file.path]
+        gone = gone if file.hidden is None else gone | file.hidden.marked(snapshot.folder)
+        if snapshot.marks_rows and file.written >= MARKED_FROM and len(gone) <= MOST_MARKED * file.written:
+            hidden.append((file, gone))
+        elif len(gone) < file.written:
+            rest.append(file.hiding(Hidden(file.written, bitmap=gone)))
+    stored = deletion_vectors.store(snapshot.folder, [(file.written, rows) for file, rows in hidden]) if hidden else []
+    adds = tuple(file.hiding(vector) for (file, _), vector in zip(hidden, stored, strict=True))
+    machine.point("rewrite.done")
+    return Marked(adds, tuple(removes), tuple(rest))
 
 
 @dataclass

@@ -51,11 +51,12 @@ class StoredTable:
         metadata: Mapping[str, Any] | None = None,
         *,
         marks_rows: bool = False,
+        captures: bool = False,
     ) -> StoredTable:
         """Make a table, with files that are already in its folder as its version 0. Conflict where there is one.
 
         With `marks_rows` its deleted rows are marked by deletion vectors, but for a table at a URL: deltalake commits there,
-        and cannot write them.
+        and cannot write them. With `captures` it has a change data feed, with the same exception.
         """
         table = cls(folder)
         schema = schemas.storable(schema_json)
@@ -65,7 +66,9 @@ class StoredTable:
             if locations.is_url(table.folder):
                 url_commits.create(table.folder, schema, adds, metadata or {})
             else:
-                delta_writer.create(table.folder, schema.to_json(), adds, metadata or {}, marks_rows=marks_rows)
+                delta_writer.create(
+                    table.folder, schema.to_json(), adds, metadata or {}, marks_rows=marks_rows, captures=captures
+                )
         except (FileExistsError, DeltaError) as error:
             if table.exists():
                 raise Conflict("NABLA_CONFLICT", "there is a table already", place=table.folder) from error
@@ -192,6 +195,8 @@ class StoredTable:
                     return log_replay.replay(
                         self.folder, version, None if earlier is None else self._snapshots[earlier]
                     )
+                except log_replay.Incomplete:
+                    pass  # deltalake finds the words for it; other versions of the table are as plain as before
                 except log_replay.Uncertain:
                     self._is_plain = False
             return self._reader.snapshot(version, latest)

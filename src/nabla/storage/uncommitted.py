@@ -31,18 +31,23 @@ class Uncommitted:
 
     def __init__(self) -> None:
         self._paths: list[str] = []
-        self._token: Token[Uncommitted | None] | None = None
+        self._tokens: list[Token[Uncommitted | None]] = []  # one for each time that it is entered
 
     def __enter__(self) -> Uncommitted:
-        self._token = _CURRENT.set(self)
+        self._tokens.append(_CURRENT.set(self))
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._token is not None:
-            _CURRENT.reset(self._token)
+        if self._tokens:
+            _CURRENT.reset(self._tokens.pop())
 
     def note(self, path: str) -> None:
         self._paths.append(path)
+
+    def take_over(self, other: Uncommitted) -> None:
+        """Note what the other one has noted, in its place."""
+        self._paths += other._paths
+        other._paths = []
 
     def discard(self) -> None:
         """Delete all that was noted. A file that cannot be deleted is left to the next vacuum."""

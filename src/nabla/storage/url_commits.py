@@ -33,7 +33,9 @@ def commit(
     handle: DeltaTable, adds: Sequence[DataFile], removes: Sequence[DataFile], metadata: Mapping[str, Any]
 ) -> None:
     """Make the version after the one of the handle. CommitFailedError where somebody else made it."""
-    actions: list[AddAction | RemoveAction] = [*map(_add, adds), *map(_remove, removes)]
+    moves = not metadata.get(deltalog.REARRANGED)
+    added, removed = (_add(file, moves) for file in adds), (_remove(file, moves) for file in removes)
+    actions: list[AddAction | RemoveAction] = [*added, *removed]
     handle.create_write_transaction(
         actions,
         mode="append",
@@ -43,12 +45,12 @@ def commit(
     )
 
 
-def _add(file: DataFile) -> AddAction:
-    return AddAction(file.path, file.bytes, {}, int(current().now() * 1000), True, file.delta_statistics)
+def _add(file: DataFile, data_change: bool = True) -> AddAction:
+    return AddAction(file.path, file.bytes, {}, int(current().now() * 1000), data_change, file.delta_statistics)
 
 
-def _remove(file: DataFile) -> RemoveAction:
-    return RemoveAction(file.path, True, int(current().now() * 1000), file.bytes)
+def _remove(file: DataFile, data_change: bool) -> RemoveAction:
+    return RemoveAction(file.path, data_change, int(current().now() * 1000), file.bytes)
 
 
 def _properties(metadata: Mapping[str, Any]) -> CommitProperties:

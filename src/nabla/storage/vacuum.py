@@ -1,7 +1,7 @@
 """Deletes files that nothing needs any more: those of versions that nobody refers to, of dropped objects, and leftovers.
 
 Only files that the lake itself made are ever deleted: those below its own folders for tables, its log and its staging folder.
-Commit files of Delta logs stay; they are small, and they are the history.
+Commit files of Delta logs stay; they are the history, which `trim` shortens.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ import contextlib
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from nabla.errors import NablaError
-from nabla.storage import boundary, deltalog, key_counts, locations, machine, uncommitted
+from nabla.storage import boundary, capture, deltalog, key_counts, locations, machine, running_files, uncommitted
 from nabla.storage.boundary import LOG, STAGING, TABLES
 from nabla.storage.catalog import LakeState
-from nabla.storage.changes import KEY
 from nabla.storage.lakelog import LakeLog
 from nabla.storage.machine import current
 from nabla.storage.table import StoredTable
@@ -35,24 +34,33 @@ class Vacuumed:
         return f"{len(self.paths)} files and folders, {_readable(self.bytes)}"
 
 
-def vacuum(lake: LakeLog, keep: Mapping[str, int], *, grace: float, dry_run: bool = False) -> Vacuumed:
+def vacuum(
+    lake: LakeLog,
+    keep: Mapping[str, int],
+    *,
+    grace: float,
+    dry_run: bool = False,
+    only: Collection[str] | None = None,
+    most: int | None = None,
+) -> Vacuumed:
     """Delete files that have not been needed for `grace` seconds.
 
     `keep` gives, by the path of a part, the oldest version that somebody still needs; a part that is not named needs
     its current one only. `grace` must be longer than any transaction or read takes: it protects files that are written
     but not yet committed by processes whose leases have run out, and versions that a reader has just opened. A process that
     wakes up too late is refused: a fence in the lake's log comes before the first deletion. NABLA_GRACE for a negative one.
+    With `only`, a vacuum looks at the lake's log and at these parts, given by their paths; `most` bounds the number of files.
     """
     if grace < 0:
         raise NablaError("NABLA_GRACE", f"a vacuum cannot keep files for {grace:g} seconds", remedy="Use zero or more.")
     state = lake.state()
     cutoff = min(current().now() - grace, uncommitted.oldest_living(lake.path) or math.inf)
-    doomed = _doomed(lake, state, keep, cutoff)
+    doomed = _doomed(lake, state, keep, cutoff, only)[:most]
     tables = tuple(os.path.join(lake.path, home, "") for home in (TABLES, STAGING))
     if not dry_run and any(path.startswith(tables) for path in doomed):
         fenced = lake.fence(state, cutoff)
         if fenced.version > state.version + 1:  # another process has committed since, and may need some of these files
-            doomed = _doomed(lake, fenced, keep, cutoff)
+            doomed = _doomed(lake, fenced, keep, cutoff, only)[:most]
     size = sum(map(_size, doomed))
     if not dry_run:
         for path in doomed:
@@ -61,19 +69,25 @@ def vacuum(lake: LakeLog, keep: Mapping[str, int], *, grace: float, dry_run: boo
     return Vacuumed(tuple(os.path.relpath(path, lake.path) for path in doomed), size)
 
 
-def _doomed(lake: LakeLog, state: LakeState, keep: Mapping[str, int], cutoff: float) -> list[str]:
+def _doomed(
+    lake: LakeLog, state: LakeState, keep: Mapping[str, int], cutoff: float, only: Collection[str] | None
+) -> list[str]:
     """The files and folders older than the cutoff that a state of the lake does not need."""
     doomed: list[str] = []
     boundary.check_lake(lake.path)
     for path, version in _owned(lake, state).items():
+        if only is not None and path not in only:
+            continue
         boundary.check_table(lake.folder(path), lake.path)
         doomed += _unneeded_files(lake.table(path), min(version, keep.get(path, version)), cutoff)
         doomed += _unnamed_commits(lake.table(path), cutoff)
     log = StoredTable(os.path.join(lake.path, LOG))
+    doomed += _unneeded_files(log, log.latest(), cutoff)
+    if only is not None:
+        return doomed
     used = _references(lake, state) | _references(lake, _state_at(lake, log, cutoff))
     doomed += _unused_folders(lake, used, cutoff)
-    doomed += _unneeded_files(log, log.latest(), cutoff)
-    return [*doomed, *uncommitted.expired(lake.path)]
+    return [*doomed, *uncommitted.expired(lake.path), *running_files.dead_runs(lake.path)]
 
 
 def _owned(lake: LakeLog, state: LakeState) -> dict[str, int]:
@@ -116,7 +130,7 @@ def _needed(table: StoredTable, oldest: int) -> set[str]:
             raise
     for commit in deltalog.commits(table.folder, oldest, latest):
         if commit is not None:
-            needed |= {*commit.adds, *commit.vectors, *(file["path"] for file in commit.metadata.get(KEY, ()))}
+            needed |= {*commit.adds, *commit.vectors, *capture.named_beside(commit.metadata)}
     return needed
 
 

@@ -143,7 +143,9 @@ def _figure(width: float, height: float) -> Any:
         from matplotlib import rcParams
         from matplotlib.figure import Figure
     except ImportError:
-        raise NablaError("NABLA_NO_MATPLOTLIB", "matplotlib is not installed", remedy="Install nabla[bench].") from None
+        raise NablaError(
+            "NABLA_NO_MATPLOTLIB", "matplotlib is not installed", remedy="Install nabla-spark[bench]."
+        ) from None
     rcParams["svg.hashsalt"] = "nabla"
     return Figure(figsize=(width, height), layout="constrained")
 

@@ -64,7 +64,7 @@ def generate(folder: Path, scale: float) -> Path:
         return target
     program = shutil.which("tpchgen-cli") or shutil.which("tpchgen-cli", path=str(Path(sys.executable).parent))
     if program is None:
-        raise NablaError("NABLA_NO_TPCHGEN", "tpchgen-cli is not installed", remedy="Install nabla[bench].")
+        raise NablaError("NABLA_NO_TPCHGEN", "tpchgen-cli is not installed", remedy="Install nabla-spark[bench].")
     partial = folder / f"tpch-{scale:g}.part"
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)

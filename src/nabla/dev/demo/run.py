@@ -50,12 +50,12 @@ class RoundResult:
     views: tuple[RefreshedView, ...]
 
 
-def run_demo(folder: Path | None, quiet: bool = False) -> list[RoundResult]:
+def run_demo(folder: Path | None, quiet: bool = False, small: bool = False) -> list[RoundResult]:
     """Build the shop, let it do business, verify. The lake is kept if a folder is given."""
     with _lake_folder(folder) as place:
         with working("Starting Spark", quiet) as tell:
             lake = nabla.open(place)
-            shop = Shop()
+            shop = Shop(small)
             start = time.monotonic()
             build(lake, shop, tell)
         if not quiet:

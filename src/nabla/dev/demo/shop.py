@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from nabla.lake.facade import Lake
 
 CUSTOMERS, PRODUCTS, ORDERS = 3_000, 400, 20_000
+SMALL = 20
+"""A small shop has one of so many customers, products and orders."""
 REGIONS = {
     "north": ("Hamburg", "Kiel"),
     "east": ("Leipzig", "Dresden"),
@@ -73,16 +75,21 @@ def big_spenders(lake: Lake) -> DataFrame:
 class Shop:
     """Makes the shop's data. It remembers the ids that it has used, so that none repeats."""
 
+    small: bool = False
     chance: random.Random = field(default_factory=lambda: random.Random(7))
     orders: int = 0
 
+    def size(self, full: int) -> int:
+        return full // SMALL if self.small else full
+
     def customers(self) -> pa.Table:
         places = [(city, region) for region, cities in REGIONS.items() for city in cities]
-        rows = [(i, f"Customer {i}", *self.chance.choice(places)) for i in range(1, CUSTOMERS + 1)]
+        rows = [(i, f"Customer {i}", *self.chance.choice(places)) for i in range(1, self.size(CUSTOMERS) + 1)]
         return _table(CUSTOMER, rows)
 
     def products(self) -> pa.Table:
-        rows = [(i, f"Product {i}", self.chance.choice(CATEGORIES), self._price()) for i in range(1, PRODUCTS + 1)]
+        numbers = range(1, self.size(PRODUCTS) + 1)
+        rows = [(i, f"Product {i}", self.chance.choice(CATEGORIES), self._price()) for i in numbers]
         return _table(PRODUCT, rows)
 
     def new_orders(self, count: int, day: datetime.date | None = None) -> tuple[pa.Table, pa.Table]:
@@ -90,9 +97,9 @@ class Shop:
         orders, lines = [], []
         for number in range(self.orders + 1, self.orders + count + 1):
             when = day or FIRST_DAY + datetime.timedelta(days=self.chance.randrange(59))
-            orders.append((number, self.chance.randint(1, CUSTOMERS), when))
+            orders.append((number, self.chance.randint(1, self.size(CUSTOMERS)), when))
             lines += [
-                (number, self.chance.randint(1, PRODUCTS), self.chance.randint(1, 5), self._price())
+                (number, self.chance.randint(1, self.size(PRODUCTS)), self.chance.randint(1, 5), self._price())
                 for _ in range(self.chance.randint(1, 5))
             ]
         self.orders += count
@@ -104,7 +111,7 @@ class Shop:
 
 def build(lake: Lake, shop: Shop, tell: Callable[[str], None]) -> None:
     """Create the shop's tables and views in an empty lake."""
-    orders, lines = shop.new_orders(ORDERS)
+    orders, lines = shop.new_orders(shop.size(ORDERS))
     tables = {"customers": shop.customers(), "products": shop.products(), "orders": orders, "order_lines": lines}
     for name, data in tables.items():
         tell(f"Loading {name}")

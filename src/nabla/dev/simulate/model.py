@@ -16,8 +16,13 @@ class Violation(AssertionError):
     """An invariant does not hold."""
 
 
-def committed_attempts(path: str) -> list[str]:
-    """The transactions in the lake's log, in order. The log is read as plain text: nothing under test has a part in it."""
+COMPACTED = ""
+"""Stands for a commit that has moved the table to a version with the same rows."""
+
+
+def commits_of_table(path: str) -> list[str]:
+    """The transactions and compactions in the lake's log that made versions of the table, in order. The log is read as plain
+    text: nothing under test has a part in it."""
     folder = log_folder(path)
     found = []
     for name in sorted(os.listdir(folder)):
@@ -29,17 +34,27 @@ def committed_attempts(path: str) -> list[str]:
     return found
 
 
+def committed_attempts(path: str) -> list[str]:
+    """The transactions in the lake's log, in order."""
+    return [name for name in commits_of_table(path) if name != COMPACTED]
+
+
 @lru_cache(1024)
 def _attempt(line: bytes) -> str | None:
-    """The transaction that a commit's first line names, if it is one."""
-    said = json.loads(line)["commitInfo"]["nabla"]["objects"]
-    return said.get(TABLE, {}).get("attempt")
+    """The transaction that a commit's first line names, if it is one, and nothing for a compaction of the table."""
+    said = json.loads(line)["commitInfo"]["nabla"]
+    if TABLE in said["objects"] and said["operation"] == "optimize":
+        return COMPACTED
+    return said["objects"].get(TABLE, {}).get("attempt")
 
 
 def contents(diary: Diary, committed: list[str]) -> list[Counter[int]]:
     """The rows of the table at each of its versions."""
     rows = [Counter(FIRST)]
     for name in committed:
+        if name == COMPACTED:
+            rows.append(rows[-1])
+            continue
         attempt = diary.attempts[name]
         after = Counter(rows[-1])
         after.update(attempt.inserts)
@@ -51,7 +66,7 @@ def contents(diary: Diary, committed: list[str]) -> list[Counter[int]]:
 def check_state(log: LakeLog, state: LakeState, diary: Diary) -> None:
     """A state that somebody reads is whole: the view that follows at once has followed, every view is the table as it was at
     the version that the view names, and its feed adds up to it."""
-    expected = contents(diary, committed_attempts(log.path))
+    expected = contents(diary, commits_of_table(log.path))
     version = state.entries[TABLE].parts["data"].version
     _same("the table", read(log, state, TABLE), expected[version])
     for name in (AT_ONCE, LATER):

@@ -173,6 +173,8 @@ class Simulation:
                 world.refresh(context)
             elif role == "vacuum":
                 world.clean(context)
+            elif role == "housekeeper":
+                world.keep_house(context)
             else:
                 check_state(context.log, context.log.state(), self.diary)
         except NablaError:

@@ -9,11 +9,13 @@ from typing import Literal
 
 from nabla.dev.testing.fuzz.shrinking import without_some
 
-Role = Literal["writer", "refresher", "vacuum", "reader"]
+Role = Literal["writer", "refresher", "vacuum", "housekeeper", "reader"]
 Kind = Literal["fail", "fail after", "half", "die", "die after", "cut", "cut after", "delay", "long delay"]
 Loss = Literal["nothing", "some", "everything"]
 
-ROLES: tuple[Role, ...] = ("writer", "writer", "writer", "refresher", "refresher", "vacuum", "reader")
+ROLES: tuple[Role, ...] = (
+    *("writer", "writer", "writer", "refresher", "refresher", "vacuum", "housekeeper", "housekeeper", "reader"),
+)
 KINDS: tuple[Kind, ...] = ("fail", "fail after", "half", "die", "die after", "cut", "cut after", "delay", "long delay")
 LOSSES: tuple[Loss, ...] = ("nothing", "some", "some", "everything", "everything")
 LONGEST = 260

@@ -21,6 +21,7 @@ from deltalake import Schema
 import nabla
 from nabla.errors import NablaError
 from nabla.lake.context import LakeContext
+from nabla.lake.housekeeping.compaction import Effort, compact_or_give_way
 from nabla.lake.vacuum import vacuum_lake
 from nabla.lake.write.commit import Commit, retry
 from nabla.storage import bags, changes, files, reading
@@ -134,6 +135,11 @@ def refresh(context: LakeContext) -> None:
 
 def clean(context: LakeContext) -> None:
     vacuum_lake(context, False, GRACE)
+
+
+def keep_house(context: LakeContext) -> None:
+    """Merge whatever files can be merged, unless others write."""
+    compact_or_give_way(context, (TABLE, AT_ONCE, LATER), Effort(), attempts=2)
 
 
 def _move_view(log: LakeLog, view: Entry, delete: pa.Table, insert: pa.Table, reflects: int) -> Entry:

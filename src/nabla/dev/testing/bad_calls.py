@@ -14,7 +14,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +136,7 @@ def _views(lake: Lake) -> list[Call]:
         "maintain": (*bad.NO_SCHEDULE, {"nowhere": "immediate"}, {"t": "manual"}, {"t": 5}, {5: "immediate"}),
         "detached": bad.NO_TRUTH,
         "propagate": (5, True, "", "behind", "AHEAD", [], {}, Thing(), b"ahead"),
+        "over": (5, True, "", "tables", "VIEWS", [], {}, Thing(), b"views"),
     }
     wrong_views = {
         "queries": (
@@ -148,6 +148,7 @@ def _views(lake: Lake) -> list[Call]:
         "maintain": bad.NO_SCHEDULE,
     }
     decorated = {"function": bad.NO_FUNCTION, "rebuild": bad.NO_TRUTH, "maintain": bad.NO_SCHEDULE[1:4]}
+    no_column = (*(name for name in bad.NO_NAME if name != "t.id"), "t.", "t.x", ".id", "v.id.x")
     listening = {"view": bad.NO_NAME, "callback": (None, *bad.NO_FUNCTION), "since": bad.NO_NUMBER}
     return [
         Call("create_view", lake.create_view, {"name": "new", "query": "SELECT * FROM t"}, wrong),
@@ -157,8 +158,23 @@ def _views(lake: Lake) -> list[Call]:
         Call("refresh", lake.refresh, {}, {"*name": missing, "mode": bad.NO_MODE, "progress": bad.NO_FUNCTION}),
         Call("propagate", lake.propagate, {}, {"*name": (*missing, "v")}),
         Call("on_change", lake.on_change, {"view": "v", "callback": print}, listening),
+        Call("observe", lake.observe, {}, {"observer": (None, *bad.NO_FUNCTION)}),
         Call("verify", lake.verify, {}, {"*name": missing}),
+        Call("lineage", lake.lineage, {"name": "v"}, {"name": no_column, "through": bad.NO_TRUTH}),
+        Call("impact", lake.impact, {}, {"name": no_column}),
         Call("self_maintenance", lake.self_maintenance, {}, {"*name": missing}),
+        Call(
+            "advise",
+            lake.advise,
+            {},
+            {
+                "workload": (5, "SELECT 1", [5], [("SELECT 1", -1)], [None]),
+                "space": bad.NO_SIZE,
+                "upkeep": ("x", [], {}),
+            },
+        ),
+        Call("create_advised", lake.create_advised, {}, {"proposal": (None, 5, "v", [], {})}),
+        Call("maintenance_limit", lake.maintenance_limit, {"view": "v"}, {"view": missing, "measure": bad.NO_TRUTH}),
         Call("explain", lake.explain, {"name": "v"}, {"name": missing, "mode": bad.NO_MODE}),
     ]
 
@@ -194,21 +210,24 @@ def _rules_and_constraints(lake: Lake) -> list[Call]:
 
 def _readers(lake: Lake) -> list[Call]:
     versions = {"name": bad.NO_NAME, "version": (*bad.NO_NUMBER, 99), "fresh": bad.NO_TRUTH}
-    spans: bad.Values = (None, 5, "7 days", True, [], {}, Thing(), timedelta(days=-1))
     named = tuple(value for value in bad.NO_NAME if value is not None)
+    feed = {"name": bad.NO_NAME, "since": (None, *bad.NO_NUMBER), "pairs": bad.NO_TRUTH}
     return [
         Call("read", lake.read, {"name": "t"}, versions),
-        Call(
-            "changes",
-            lake.changes,
-            {"name": "v"},
-            {"name": bad.NO_NAME, "since": (None, *bad.NO_NUMBER), "pairs": bad.NO_TRUTH},
-        ),
-        Call("sql", lake.sql, {}, {"text": (*bad.NO_QUERY, Thing, len)}),
+        Call("changes", lake.changes, {"name": "v"}, feed),
+        Call("sql", lake.sql, {"text": "SELECT * FROM t"}, {"text": (*bad.NO_QUERY, Thing, len), **bad.ANSWERING}),
+        Call("answer", lake.answer, {"query": "SELECT * FROM t"}, {"query": (*bad.NO_QUERY, Thing), **bad.ANSWERING}),
         Call("unnest", lake.unnest, {}, {"name": bad.NO_NAME}),
         Call("history", lake.history, {}, {"name": named, "limit": bad.NO_NUMBER}),
         Call("revert", lake.revert, {}, {"version": (None, *bad.NO_NUMBER, 10**6)}),
-        Call("vacuum", lake.vacuum, {"dry_run": True}, {"dry_run": bad.NO_TRUTH, "older_than": spans}),
+        Call("vacuum", lake.vacuum, {"dry_run": True}, {"dry_run": bad.NO_TRUTH, "older_than": bad.SPANS}),
+        Call("optimize", lake.optimize, {}, {"*name": named}),
+        Call(
+            "housekeeping",
+            lake.housekeeping,
+            {},
+            {"automatic": bad.NO_TRUTH[1:], "history": bad.SPANS[1:], "feeds": bad.SPANS[1:]},
+        ),
         Call("fsck", lake.fsck, {"quick": True}, {"quick": bad.NO_TRUTH, "repair": bad.NO_TRUTH}),
         Call("preview", lake.preview, {}, {"transaction": (None, 5, "tx", [], {}, Thing(), lake, True, len)}),
         Call("status()[]", lambda name: lake.status()[name], {}, {"name": bad.NO_NAME}),
@@ -238,6 +257,7 @@ def _changes(lake: Lake) -> list[Call]:
         Call("tx.merge", inside("merge"), part, {"table": (*tables, "t"), "rows": rows}),
         Call("tx.remove", inside("remove"), part, {"table": (*tables, "t"), "rows": rows}),
         Call("tx.read", inside("read"), {"name": "v"}, {"name": bad.NO_NAME, "fresh": bad.NO_TRUTH}),
+        Call("tx.sql", inside("sql"), {}, {"text": (*bad.NO_QUERY, Thing, len)}),
         Call("tx.ask", inside("ask"), {}, {"question": (*bad.NO_TEXT, None, *QUESTIONS)}),
         Call("an ended transaction", _ended(lake), {}, {"method": ended}),
     ]

@@ -102,3 +102,13 @@ BY_TYPE: Mapping[str, Values] = {
     "INT NOT NULL": (None, 1.5, "x", Thing()),
 }
 """Values that a column of a type cannot take."""
+
+ANSWERING: dict[str, Values] = {
+    "views": (None, 5, "", "always", True, [], {}, Thing()),
+    "fresh_within": (5, "", "soon", "five minutes", True, [], {}, Thing()),
+}
+"""Values that `lake.sql` and `lake.answer` must refuse."""
+SPANS: Values = (None, 5, "7 days", True, [], {}, Thing(), datetime.timedelta(days=-1))
+"""No times to look back."""
+NO_SIZE: Values = ("", "x", "2 XB", -1, 1.5, True, [], {})
+"""Values that are no size of a store."""

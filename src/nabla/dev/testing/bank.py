@@ -25,6 +25,7 @@ from nabla.storage.lakelog import LakeLog
 
 Bag = Counter[tuple[Any, ...]]
 ACCOUNTS = 5
+FIRST_OWNERS = [(i, f"owner {i}") for i in range(ACCOUNTS)]
 FIRST = ("first", 0, 1, 100)
 OWNERS = "SELECT owner, SUM(amount) AS balance FROM postings JOIN accounts ON account = id GROUP BY owner"
 BALANCES = "SELECT account, SUM(amount) AS balance, COUNT(*) AS n FROM postings GROUP BY account"
@@ -33,8 +34,7 @@ BALANCES = "SELECT account, SUM(amount) AS balance, COUNT(*) AS n FROM postings 
 def found_bank(path: Path, spark: SparkSession) -> None:
     """A bank with a few accounts and one transfer. Views are made by Spark."""
     lake = nabla.open(path, spark=spark)
-    accounts = [(i, f"owner {i}") for i in range(ACCOUNTS)]
-    lake.create_table("accounts", schema="id INT, owner STRING", data=accounts, key="id")
+    lake.create_table("accounts", schema="id INT, owner STRING", data=FIRST_OWNERS, key="id")
     lake.create_table("postings", schema="number STRING, account INT, amount INT", data=_legs(*FIRST))
     lake.create_constraint("balanced", "SELECT SUM(amount) AS off FROM postings HAVING SUM(amount) <> 0")
     lake.create_constraint("own_accounts", key("accounts", "id"))
@@ -97,7 +97,7 @@ def audit(path: Path | str, acknowledged: Iterable[str] = ()) -> int:
     accounts = _rows(log, state, "accounts", reflected["owners"]["accounts"])
     expected = _views(_balances(postings), balances, then, postings, accounts)
     founded = Counter(_legs(*FIRST))
-    first = _views(_balances(founded), _balances(founded), founded, founded, _rows(log, state, "accounts", 0))
+    first = _views(_balances(founded), _balances(founded), founded, founded, Counter(FIRST_OWNERS))
     for view, rows in expected.items():
         _same(view, _rows(log, state, view), rows)
         _same(f"the feed of {view}", _fed(log, state, view, first[view]), rows)

@@ -1,10 +1,10 @@
 """A disk that fails at every write of every call: `python -m nabla.dev.testing.faults`.
 
 The calls are those of a user: transactions that insert, mark deleted rows and rewrite files, one that must be refused,
-refreshes, changes computed ahead, a revert, a vacuum. Each is made on a copy of a bank once for every write that it does, and
-that write fails: a full disk, a missing permission, a broken disk, before or after the operation was done, once or from
-then on. The call must succeed or raise a NablaError that names a code, the books must balance, and once the disk works again
-the same call must succeed, exactly once.
+refreshes, changes computed ahead, a revert, housekeeping, a vacuum. Each is made on a copy of a bank once for every write
+that it does, and that write fails: a full disk, a missing permission, a broken disk, before or after the operation was
+done, once or from then on. The call must succeed or raise a NablaError that names a code, the books must balance, and once
+the disk works again the same call must succeed, exactly once.
 """
 
 from __future__ import annotations
@@ -89,6 +89,7 @@ CALLS: Mapping[str, Call] = {
     "refresh": lambda lake: lake.refresh(mode="incremental"),
     "propagate": lambda lake: lake.propagate(),
     "revert": lambda lake: lake.revert(lake.version),
+    "optimize": lambda lake: lake.optimize(),
     "vacuum": lambda lake: lake.vacuum(older_than=timedelta(0)),
 }
 

@@ -1,8 +1,9 @@
 """Processes killed at any moment: `python -m nabla.dev.testing.kills --kills 1000 --seed 1`.
 
-Two writers, a refresher, a vacuum and a reader work on one bank, without Spark. Again and again one of them gets a SIGKILL,
-wherever it is, and is replaced. After every kill the books are audited: no acknowledged transfer is missing or there twice,
-none is there by half, every view is what its sources say, and every feed replays to its view. The reader audits all the while.
+Two writers, a refresher, a vacuum, a housekeeper and a reader work on one bank, without Spark. Again and again one of them
+gets a SIGKILL, wherever it is, and is replaced. After every kill the books are audited: no acknowledged transfer is missing
+or there twice, none is there by half, every view is what its sources say, and every feed replays to its view. The reader
+audits all the while.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ import nabla
 from nabla.dev.testing.bank import audit, embezzle, found_bank, transfer
 from nabla.dev.testing.load import refresh, write
 
-ROLES = {"ann": 3, "bob": 3, "refresher": 2, "vacuum": 1, "reader": 1}
-"""Who works on the bank, and how often each is killed in ten times."""
+ROLES = {"ann": 3, "bob": 3, "refresher": 2, "vacuum": 1, "housekeeper": 2, "reader": 1}
+"""Who works on the bank, and how often each is killed in twelve times."""
 
 KILLS_A_LAKE = 100
 GRACE = datetime.timedelta(seconds=15)
@@ -52,6 +53,8 @@ def work(role: str, path: str, name: str, acknowledged: str, ready: Connection) 
         while True:
             if role == "vacuum":
                 nabla.open(path).vacuum(older_than=GRACE)
+            elif role == "housekeeper":
+                nabla.open(path).optimize()
             else:
                 audit(path)
 

@@ -163,7 +163,7 @@ def run(
 @contextmanager
 def _only_spark(lake: Lake) -> Iterator[None]:
     """Every query is computed by Spark, none by the driver."""
-    most, lake.context.only_spark_rounds = driver_query.MOST_BYTES, True
+    most, lake.context.only_spark = driver_query.MOST_BYTES, True
     driver_query.MOST_BYTES = -1
     try:
         yield

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from nabla.algebra.reference.evaluator import Row
-from nabla.algebra.reference.interpreter import Bag, Database, added, negated
+from nabla.algebra.reference.interpreter import Bag, Database, added, evaluate, negated
 from nabla.calculus.recursion.fixpoint import Fixpoint, Round
-from nabla.calculus.recursion.memory import MemoryRelation
+from nabla.calculus.recursion.memory import Memory, MemoryRelation
 from nabla.calculus.stages import Staged, cut
-from nabla.dev.testing.maintained import build, maintain
+from nabla.dev.testing.maintained import Evaluate, build, maintain
 from nabla.frontends.datalog.delta_rules import SIGNS
 from nabla.frontends.datalog.evaluate import evaluate_program, memory_of
 from nabla.frontends.datalog.program import Program
@@ -36,9 +36,11 @@ class MaintainedProgram:
     facts: Mapping[str, Iterable[Row]]
     states: dict[str, dict[str, Bag]] = field(default_factory=dict)
     rounds: list[Round] = field(default_factory=list)
+    make: type[Memory] = Memory
+    by: Evaluate = evaluate
 
     def __post_init__(self) -> None:
-        self.memory = memory_of(self.program, self.facts)
+        self.memory = memory_of(self.program, self.facts, self.make)
         for name, rows in evaluate_program(self.program, self.memory).items():
             self.memory.before[name] = self.memory.after[name] = rows.bag
         self._rules: dict[str, DeltaRules] = {}
@@ -46,7 +48,7 @@ class MaintainedProgram:
         for name in self.program.stored:
             if not self.program.recursive(name):
                 self.staged[name] = cut(self.program.plan(name))
-                view, self.states[name] = build(self.staged[name], self._database())
+                view, self.states[name] = build(self.staged[name], self._database(), self.by)
                 assert view == self.memory.after[name], f"the stages of {name} do not give its plan"
 
     def _database(self) -> Database:
@@ -81,7 +83,8 @@ class MaintainedProgram:
             elif (name := stratum.predicates[0]) in self.staged:
                 sources = moved.intersection(self.program.sources(name))
                 if sources:
-                    outcome = maintain(self.staged[name], self._database(), self.states[name], frozenset(sources))
+                    database, before = self._database(), self.states[name]
+                    outcome = maintain(self.staged[name], database, before, frozenset(sources), by=self.by)
                     self.states[name] = outcome.states
                     self._move(name, outcome.change, moved, result)
         return result

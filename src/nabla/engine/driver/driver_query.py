@@ -75,8 +75,11 @@ class _DuckdbQuery:
     products: tuple[Join, ...]
 
 
-def answer(node: Node, held: Held, schema: pa.Schema, budget: Budget = UNLIMITED) -> pa.Table | None:
-    """The rows of a query under the names and types of a schema, or None where Spark is to be asked."""
+def answer(
+    node: Node, held: Held, schema: pa.Schema, budget: Budget = UNLIMITED, most: int | None = None
+) -> pa.Table | None:
+    """The rows of a query under the names and types of a schema, or None where Spark is to be asked. Of more than `most` rows
+    some are left out, and one more than that many are given."""
     query = once(node, _compile)
     if query is None:
         return None
@@ -98,7 +101,8 @@ def answer(node: Node, held: Held, schema: pa.Schema, budget: Budget = UNLIMITED
         sizes = {name: _count_rows(query.scans[name], rows) for name, rows in relations.items()}
         if _most_pairs(query, sizes | {name: scanned.rows for name, scanned in files.items()}) > MOST_PAIRS:
             return None
-    found = run(query.text, relations, files, budget)
+    text = query.text if most is None else f"SELECT * FROM ({query.text}) LIMIT {most + 1}"
+    found = run(text, relations, files, budget)
     return None if found is None else found.rename_columns(schema.names).cast(schema)
 
 

@@ -118,11 +118,14 @@ def _arithmetic(sign: str) -> Callable[[Apply], str]:
     def write(e: Apply) -> str:
         kind = parse_type(e.type)
         left, right = _arguments(e)
-        if kind.kind != "decimal":
-            if any(a.type != e.type for a in e.arguments) or not (kind in INTEGRAL or e.type in FLOATING):
-                raise NotExact(f"{e}")
-            if kind in INTEGRAL and any(isinstance(a, Literal) for a in e.arguments):
+        if kind in INTEGRAL:
+            left, right = _whole_numbers(e)
+            if any(isinstance(a, Literal) for a in e.arguments):
                 return _checked(f"{_wide(left, kind)} {sign} {_wide(right, kind)}", e)
+            return f"({left} {sign} {right})"
+        if kind.kind != "decimal":
+            if any(a.type != e.type for a in e.arguments) or e.type not in FLOATING:
+                raise NotExact(f"{e}")
             return f"({left} {sign} {right})"
         one, other = (as_decimal(parse_type(a.type)) for a in e.arguments)
         scale = one.scale + other.scale if sign == "*" else max(one.scale, other.scale)
@@ -137,6 +140,13 @@ def _arithmetic(sign: str) -> Callable[[Apply], str]:
         return f"CAST({left} {sign} {right} AS {spell_type(e.type)})"
 
     return write
+
+
+def _whole_numbers(e: Apply) -> list[str]:
+    """Arguments that are whole numbers, in the type of the result: Spark takes the wider of two types, too."""
+    if any(parse_type(a.type) not in INTEGRAL for a in e.arguments):
+        raise NotExact(f"{e}")
+    return [_as_result(a, e) for a in e.arguments]
 
 
 def _wide(text: str, kind: SqlType) -> str:
@@ -182,9 +192,9 @@ MACROS = (
 
 
 def _remainder(e: Apply) -> str:
-    if parse_type(e.type) not in INTEGRAL or any(a.type != e.type for a in e.arguments):
+    if parse_type(e.type) not in INTEGRAL:
         raise NotExact(f"{e}")
-    left, right = _arguments(e)
+    left, right = _whole_numbers(e)
     return f"CASE WHEN {right} = 0 THEN error('division by zero') ELSE {left} % {right} END"
 
 

@@ -58,18 +58,23 @@ def scan_version(
     more: pa.Table | None = None,
     *,
     numbered: bool = False,
+    placed: tuple[str, str] | None = None,
 ) -> FileScan | None:
     """A version of a table, or None where DuckDB cannot read it. `fields` has the stored names of columns by those that the
     query uses, `more` are rows to add, under the stored names. Tables beside the files get names that begin with `label`. Rows
-    can be `numbered`: a last column has the place of their file in the version."""
-    if not fields or snapshot.partitioned_by or not _readable(snapshot, fields.values()):
+    can be `numbered`: a last column has the place of their file in the version. `placed` are names for two columns more: the
+    place of their file, and their own place in it."""
+    if not (fields or placed) or snapshot.partitioned_by or not _readable(snapshot, fields.values()):
         return None
     columns = [f"{quote(snapshot.stored[stored])} AS {quote(name)}" for name, stored in fields.items()]
     whole = [i for i, file in enumerate(snapshot.files) if file.hidden is None]
     cut = [i for i, file in enumerate(snapshot.files) if file.hidden is not None]
 
     def read(places: Sequence[int], hidden: str = "") -> str:
-        number = [f"{list(places)}[CAST(r.file_index AS BIGINT) + 1] AS {FILE_NUMBER}"] if numbered else []
+        file = f"CAST({list(places)}[CAST(r.file_index AS BIGINT) + 1] AS BIGINT)"
+        number = [f"{file} AS {FILE_NUMBER}"] if numbered else []
+        if placed:
+            number += [f"{file} AS {quote(placed[0])}", f"r.file_row_number AS {quote(placed[1])}"]
         paths = (snapshot.path(snapshot.files[place]) for place in places)
         return _select([*columns, *number], f"{_read(paths)} AS r {hidden}")
 
@@ -89,7 +94,7 @@ def scan_version(
         " UNION ALL ".join(texts),
         _folders(snapshot),
         snapshot.rows + (0 if more is None else more.num_rows),
-        snapshot.bytes * len(fields) // len(snapshot.schema),
+        snapshot.bytes * max(len(fields), 1) // len(snapshot.schema),
         tables,
     )
 

@@ -8,6 +8,7 @@ limit, all of them are stored.
 from __future__ import annotations
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from nabla.calculus.stages import TopRows
 from nabla.storage.bags import N
@@ -18,7 +19,12 @@ def first_rows(stage: TopRows, touched: pa.Table) -> pa.Table | None:
     width = len(stage.state)
     weight, new, place = touched.columns[width : width + 3]
     numbered = pa.table([place, new, weight, pa.arange(0, touched.num_rows)], names=["place", "new", "n", "row"])
-    places = numbered.group_by(["place", "new"]).aggregate([("n", "sum"), ("row", "min")]).sort_by("place")
+    places = numbered.group_by(["place", "new"]).aggregate([("n", "sum"), ("row", "min")])
+    old = places.filter(pc.and_(pc.equal(places["new"], 0), pc.greater(places["n_sum"], 0)))
+    is_full = (pc.sum(old["n_sum"]).as_py() or 0) >= stage.limit
+    if is_full:  # the rows after the last stored place are neither stored nor in the change
+        places = places.filter(pc.less_equal(places["place"], pc.max(old["place"])))
+    places = places.sort_by("place")
     stored: dict[int, int] = {}
     now: dict[int, int] = {}
     row: dict[int, int] = {}
@@ -29,10 +35,8 @@ def first_rows(stage: TopRows, touched: pa.Table) -> pa.Table | None:
         now[at] = now.get(at, 0) + n
         if not is_new:
             stored[at] = n
-    there = [at for at, n in stored.items() if n > 0]
-    if sum(stored.values()) >= stage.limit:
-        # The rows after the last stored place are neither stored nor in the change.
-        now = {at: max(n, 0) for at, n in now.items() if at <= max(there, default=-1)}
+    if is_full:
+        now = {at: max(n, 0) for at, n in now.items()}
         if sum(now.values()) < stage.limit:
             return None
     elif any(n < 0 for n in now.values()):

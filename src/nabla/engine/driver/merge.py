@@ -154,14 +154,18 @@ def _read_stored(log: Snapshot, keys: pa.Table) -> pa.Table | None:
     """The current rows of the state for keys that may be among the given ones; None if it is too large to look through."""
     wanted = bags.counted(keys)
     wanted = wanted.cast(pa.schema([*(log.schema.field(n) for n in wanted.column_names[:-1]), pa.field(N, pa.int64())]))
-    files = [file for file in log.files if not keys.num_columns or may_hold(file, wanted).num_rows]
-    found = _scan(replace(log, files=tuple(files)), wanted.drop_columns([N])) if keys.num_columns else None
+    if log.rows <= FEW_ROWS or not keys.num_columns:  # to look at statistics file by file would take longer
+        files = log.files
+    else:
+        files = tuple(file for file in log.files if may_hold(file, wanted).num_rows)
+    found = _scan(replace(log, files=files), wanted.drop_columns([N])) if keys.num_columns else None
     if found is None and log.rows > LARGEST_STATE:
         return None
     if found is None:
-        read = (reading.read_file(log, file) for file in files)
-        pieces = [rows.take(bags.candidates(rows, wanted)) if keys.num_columns else rows for rows in read]
+        read = (reading.looked_up(log, file, log.schema.names) for file in files)
+        pieces = (pa.Table.from_arrays(rows.columns, schema=log.schema) for rows in read)
         found = pa.concat_tables([log.schema.empty_table(), *pieces])
+        found = found.take(bags.candidates(found, wanted)) if keys.num_columns else found
     return bags.consolidate(found)
 
 

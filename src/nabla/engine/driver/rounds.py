@@ -1,169 +1,70 @@
-"""The rounds of a recursive group on the driver, without a Spark job: for changes and graphs that fit.
+"""The queries of rounds and levels that DuckDB answers: over rows that the loop has derived, and small tables.
 
-A round that derives a hundred rows takes Spark a tenth of a second for each query, and Python a millisecond. Tables are
-read as Arrow, and of large ones only the rows that a round can join become Python's. Only queries are answered here that
-Python answers as Spark would, and no more rows than a bound; for everything else the group is begun again on Spark.
+A recursion runs the same few queries again and again, each over some more rows. Each is compiled once. The rows of the loop
+are Arrow tables, and so are tables that are small, which are read once for all rounds. Other queries, those over large
+tables among them, go the way of all queries of a refresh.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.types
-from pyspark.sql.types import StructType
 
-from nabla._cached import cached_property
-from nabla.algebra.memo import Memo
-from nabla.algebra.nodes import At, Node
-from nabla.algebra.reference.evaluator import CannotEvaluate, Row, SparkWouldFail, Value
-from nabla.algebra.reference.interpreter import Bag, bag_of
-from nabla.calculus.recursion.memory import Key, Memory, Piece, Places, Table, TooManyRows, key_of
-from nabla.calculus.recursion.memory import MemoryRelation as Relation
+from nabla.algebra.nodes import At, Node, Scan
 from nabla.engine import types
-from nabla.engine.driver.exact_query import is_exact_query
+from nabla.engine.driver.driver_query import answer
 from nabla.engine.queries import Queries
-from nabla.engine.relations import ComputedRows
+from nabla.engine.relations import ComputedRows, hidden_schema
 from nabla.storage import reading
-from nabla.storage.bags import N
 from nabla.storage.table import Snapshot
 
-MOST_ROWS = 200_000
-"""Rows of one relation that the driver derives before it leaves the group to Spark."""
 MOST_SOURCE_ROWS = 20_000
-"""Rows of all inputs that the driver computes a group from."""
-MOST_CHANGED_ROWS = 20_000
-LARGEST_TABLE = 5_000_000
-"""Rows of a table that the driver holds as Arrow."""
-WHOLE_TABLE = 4_096
-"""Up to so many rows a table becomes Python's as a whole, with indexes."""
+"""Rows of all inputs up to which a recursion is a tiny one: it derives more than it reads."""
+WHOLE_TABLE = 200_000
+"""Up to so many rows a table is read whole: of a larger one, the rows that a round can join are looked up."""
+
+Derived = Callable[[Scan], pa.Table | None]
+"""The rows of the loop that a scan reads, in the order of its columns and with their weights if it is signed; None if it reads
+none of the loop's relations."""
 
 
-class Unsuited(Exception):
-    """The driver cannot compute this; Spark can."""
-
-
-def suits(queries: Queries) -> bool:
-    """Whether it is worth a try to compute a group on the driver."""
-    sources = queries.relations.sources.values()
-    if queries.plan.mode == "full":
-        return sum(s.after.rows for s in sources) <= MOST_SOURCE_ROWS
-    changed = sum(s.changed_rows for s in sources)
-    return changed <= MOST_CHANGED_ROWS and all(max(s.before.rows, s.after.rows) <= LARGEST_TABLE for s in sources)
-
-
-class DriverRounds(Memory):
-    """The backend of the fixpoint loop on the driver: `queries` know the stored tables."""
+class DriverRounds:
+    """Answers queries of one recursion as far as DuckDB does. `queries` know the stored tables."""
 
     def __init__(self, queries: Queries) -> None:
-        self._sources = queries.relations.sources
-        super().__init__({name: source.names for name, source in self._sources.items()}, MOST_ROWS)
-        self._read: dict[tuple[str, int], Table] = {}
-        self._changes: dict[str, Table] = {}
-        self._exact: Memo[Node, bool] = Memo()
+        self._queries = queries
+        self._columns: dict[tuple[str, At, tuple[str, ...]], pa.Table] = {}
 
-    def table(self, name: str, at: At) -> Table:
-        source = self._sources.get(name)
-        if source is None:
-            raise Unsuited(f"{name} is no table but the state of a stage")
-        if at is At.DELTA:
-            if name not in self._changes:
-                self._changes[name] = Piece(signed_bag(source.change_rows()))
-            return self._changes[name]
-        if at is At.OLD and source.past_is_gone:
-            raise Unsuited(f"the old state of {name} is gone")
-        snapshot = source.at(at)
-        key = (snapshot.folder, snapshot.version)
-        if key not in self._read:
-            self._read[key] = _table(snapshot)
-        return self._read[key]
+    def answer(self, node: Node, derived: Derived) -> ComputedRows | None:
+        """The rows of a query, under the names of hidden columns, with weights if it is signed."""
+        if self._queries.only_spark:
+            return None
+        schema = hidden_schema(node.columns)
+        schema = types.with_weight(schema) if node.signed else schema
+        with self._queries.tracer.query("driver") as trace:
+            found = answer(node, partial(self._rows, derived), types.arrow_schema(schema), self._queries.budget)
+            trace.rows = rows = None if found is None else ComputedRows(schema, table=found)
+        return rows
 
-    def evaluate(self, queries: Mapping[str, Node], made: Mapping[str, Relation]) -> dict[str, Relation]:
-        for node in queries.values():
-            if not self._exact.once(node, is_exact_query):
-                raise Unsuited("a query that Python may answer differently")
-        try:
-            return super().evaluate(queries, made)
-        except (TooManyRows, CannotEvaluate, SparkWouldFail, ValueError, OverflowError, pa.ArrowException) as error:
-            raise Unsuited(str(error)) from error
-
-    def sign(self, inserted: Relation | None, deleted: Relation | None, schema: StructType) -> ComputedRows:
-        """A change of a view with that schema, with weights, from what came and what went."""
-        rows = [(*row, 1) for row in inserted.bag] if inserted else []
-        rows += [(*row, -1) for row in deleted.bag] if deleted else []
-        return ComputedRows(
-            types.with_weight(schema), table=arrow_rows(rows, types.arrow_schema(types.with_weight(schema)))
-        )
-
-    def whole(self, relation: Relation, schema: StructType) -> ComputedRows:
-        """All rows of a view with that schema."""
-        return ComputedRows(schema, table=arrow_rows(list(relation.bag), types.arrow_schema(schema)))
+    def _rows(self, derived: Derived, scan: Scan) -> pa.Table | None:
+        found = derived(scan)
+        if found is not None or scan.table not in self._queries.relations.sources:
+            return found
+        if scan.at is At.DELTA:
+            return self._queries.held_with_weights(scan)
+        key = (scan.table, scan.at, scan.fields)
+        if key not in self._columns:
+            stored = self._queries.relations.stored(scan)
+            if stored is None or stored.snapshot.rows > WHOLE_TABLE or not scan.fields:
+                return None
+            self._columns[key] = _read_columns(stored.snapshot, [stored.fields[f] for f in scan.fields])
+        return self._columns[key]
 
 
-class _ArrowTable:
-    """A large table: its columns as Arrow, of which lookups take the rows that they ask for."""
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
-        self._columns: dict[int, pa.ChunkedArray] = {}
-
-    @cached_property
-    def bag(self) -> Bag:
-        if self._snapshot.rows > MOST_ROWS:
-            raise TooManyRows(f"a table of {self._snapshot.rows:,} rows is read whole")
-        return _bag(reading.read(self._snapshot))
-
-    def matching(self, places: Places, keys: Set[Key]) -> Iterator[tuple[Row, int]]:
-        wanted = [{key[i] for key in keys} for i in range(len(places))] if len(places) > 1 else [keys]  # type: ignore[index]
-        near: pa.Array | None = None
-        for place, values in sorted(zip(places, wanted, strict=True), key=lambda item: -len(item[1])):
-            column = self._column(place) if near is None else self._column(place).take(near)
-            hits = pc.indices_nonzero(pc.is_in(column, value_set=_values(values, column.type)))
-            near = hits if near is None else near.take(hits)
-        assert near is not None
-        if len(near) > MOST_ROWS:
-            raise TooManyRows(f"{len(near):,} rows are looked up")
-        of_row = key_of(places)
-        found = [_plain(self._column(i).take(near)) for i in range(len(self._snapshot.schema))]
-        for row, n in Counter(zip(*found, strict=True)).items():
-            if of_row(row) in keys:
-                yield row, n
-
-    def _column(self, place: int) -> pa.ChunkedArray:
-        if place not in self._columns:
-            name = self._snapshot.schema.names[place]
-            self._columns[place] = reading.read(self._snapshot, [name])[name]
-        return self._columns[place]
-
-
-def _table(snapshot: Snapshot) -> Table:
-    return Piece(_bag(reading.read(snapshot))) if snapshot.rows <= WHOLE_TABLE else _ArrowTable(snapshot)
-
-
-def _bag(table: pa.Table) -> Bag:
-    return Counter(zip(*map(_plain, table.columns), strict=True))
-
-
-def _plain(column: pa.ChunkedArray) -> list[Value]:
-    """The values of a column. Nested ones are left out: no query that runs here reads them, and they are no keys."""
-    return [None] * len(column) if pyarrow.types.is_nested(column.type) else column.to_pylist()
-
-
-def signed_bag(signed: pa.Table) -> Bag:
-    rows = zip(*map(_plain, signed.drop_columns([N]).columns), strict=True)
-    return bag_of(zip(rows, signed[N].to_pylist(), strict=True))
-
-
-def _values(values: Set[Key], kind: pa.DataType) -> pa.Array:
-    """Values to look for in a column; those that its type cannot hold are not in it."""
-    if pyarrow.types.is_integer(kind):
-        bound = 1 << kind.bit_width - 1
-        return pa.array([v for v in values if not isinstance(v, int) or -bound <= v < bound], kind)
-    return pa.array(list(values), kind)
-
-
-def arrow_rows(rows: list[Row], schema: pa.Schema) -> pa.Table:
-    columns = zip(*rows, strict=True) if rows else ((),) * len(schema)
-    return pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
+def _read_columns(snapshot: Snapshot, names: Sequence[str]) -> pa.Table:
+    """Columns of a table, which stay at hand for the next refresh."""
+    schema = pa.schema([snapshot.schema.field(name) for name in names])
+    pieces = (reading.looked_up(snapshot, file, names) for file in snapshot.files)
+    return pa.concat_tables([schema.empty_table(), *(pa.Table.from_arrays(p.columns, schema=schema) for p in pieces)])

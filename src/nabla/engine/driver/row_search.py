@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -25,6 +26,8 @@ from nabla.storage import reading
 from nabla.storage.files import DataFile
 from nabla.storage.table import Snapshot
 
+MOST_COMPARED = 2_000
+"""Values that are compared with the statistics of files one by one; of more, stretches are."""
 MOST_ROWS = 500_000
 """Keys that so many rows have are not selective: Spark joins better than the driver copies."""
 READERS = 4
@@ -166,18 +169,26 @@ def _table(snapshot: Snapshot, part: _Part, columns: Sequence[str]) -> pa.Table:
 
 
 def _that_may_have(wanted: pa.Array, files: Sequence[DataFile], key: str) -> list[DataFile]:
-    """The files whose statistics leave room for one of the values."""
+    """The files whose statistics leave room for one of the values, or for some value between them if they are many."""
     if kinds.is_floating(wanted.type):
         return list(files) if len(wanted) else []  # NaN has no order, so bounds cannot exclude it
-    ordered = sorted(wanted.drop_null().to_pylist())
-    return [file for file in files if (wanted.null_count and file.nulls.get(key) != 0) or _between(file, key, ordered)]
+    values = wanted.drop_null()
+    if len(values) > MOST_COMPARED:
+        values = pc.take(values, pc.sort_indices(values))
+        every = len(values) // MOST_COMPARED + 1
+        stretches = [
+            (values[i].as_py(), values[min(i + every, len(values)) - 1].as_py()) for i in range(0, len(values), every)
+        ]
+    else:
+        stretches = [(value, value) for value in sorted(values.to_pylist())]
+    return [file for file in files if (wanted.null_count and file.nulls.get(key) != 0) or _meets(file, key, stretches)]
 
 
-def _between(file: DataFile, key: str, ordered: Sequence[Any]) -> bool:
-    """Whether one of the values lies between the smallest and the largest of a file."""
+def _meets(file: DataFile, key: str, stretches: Sequence[tuple[Any, Any]]) -> bool:
+    """Whether one of the stretches of values, in order, has a value between the smallest and the largest of a file."""
     smallest, largest = file.minimum.get(key), file.maximum.get(key)
     try:
-        place = 0 if smallest is None else bisect_left(ordered, smallest)
-        return place < len(ordered) and (largest is None or ordered[place] <= largest)
+        place = 0 if smallest is None else bisect_left(stretches, smallest, key=itemgetter(1))
+        return place < len(stretches) and (largest is None or stretches[place][0] <= largest)
     except TypeError:
         return True

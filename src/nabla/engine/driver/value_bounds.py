@@ -8,7 +8,6 @@ join equates columns, those that meet nothing on its other side.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -36,15 +35,17 @@ from nabla.algebra.nodes import (
     Weigh,
     Window,
 )
-from nabla.algebra.reference.evaluator import CannotEvaluate, SparkWouldFail, compile_expression, named_layout
+from nabla.engine.driver.driver_query import run
+from nabla.engine.driver.duckdb_expressions import spell
+from nabla.engine.driver.duckdb_types import NotExact, quote
 
 Held = Callable[[Scan], pa.Table | None]
 """The rows of a relation in the order of its scan's columns, if they are at hand."""
 Pieces = tuple[pa.Table, ...]
 
-MOST_TESTED = 20_000
-"""Rows, or different values of a column, that the driver tests against a filter."""
-_TESTED_TYPES = ("string", "date", "tinyint", "smallint", "int", "bigint", "decimal", "boolean")
+MOST_TESTED = 1_000_000
+"""Rows that are tested against a filter."""
+_ROW = " row"
 
 
 class ValueBounds:
@@ -152,26 +153,25 @@ def _present(piece: pa.Table, names: tuple[str, ...]) -> list[str]:
 
 
 def _pass_filter(piece: pa.Table, node: Filter) -> pa.Table:
-    for conjunct in node.conjuncts:
-        if len(conjunct.columns) == 1 and conjunct.columns <= set(piece.column_names):
-            (name,) = conjunct.columns
-            passing = _values_passing(conjunct, name, node.input.column(name).type, piece[name])
-            piece = piece if passing is None else _keep_among(piece, name, passing)
-    return piece
+    """The rows of a piece that pass the conditions on its columns, as far as DuckDB can tell."""
+    if not 0 < piece.num_rows <= MOST_TESTED:
+        return piece
+    known = set(piece.column_names)
+    tests = [(c.columns, text) for c in node.conjuncts if c.columns and c.columns <= known and (text := _spell(c))]
+    if not tests:
+        return piece
+    columns = sorted(frozenset().union(*(columns for columns, _ in tests)))
+    rows = piece.select(columns).append_column(_ROW, pa.arange(0, piece.num_rows))
+    found = run(f"SELECT {quote(_ROW)} FROM t0 WHERE {' AND '.join(text for _, text in tests)}", {"t0": rows})
+    if found is None or found.num_rows == piece.num_rows:
+        return piece
+    return piece.take(found[_ROW])
 
 
-def _values_passing(test: Expr, name: str, kind: str, column: pa.ChunkedArray) -> pa.Array | None:
-    """The different values of a column that pass a test; None where the driver cannot tell."""
-    if not kind.startswith(_TESTED_TYPES) or " " in kind:  # for example, a string with a collation
-        return None
-    values = _unique(column)
-    if len(values) > MOST_TESTED:
-        return None
-    row: dict[str, Any] = {name: None}
+def _spell(test: Expr) -> str | None:
     try:
-        term = compile_expression(test, named_layout(row, {name: kind}))
-        return values.filter(pa.array([term.get({name: value}) is True for value in values.to_pylist()], pa.bool_()))
-    except (CannotEvaluate, SparkWouldFail):
+        return spell(test)
+    except NotExact:
         return None
 
 

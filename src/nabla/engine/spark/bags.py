@@ -28,6 +28,11 @@ def consolidate(signed: DataFrame, names: Sequence[str]) -> DataFrame:
     return rows.select(*ordered, F.col(N)).toDF(*names, N).where(f"{N} <> 0")
 
 
+def equality_keys(frame: DataFrame, names: Sequence[str]) -> list[str]:
+    """For each column an expression of SQL that Spark can compare: equal exactly where the values are."""
+    return [group_key(quote(name), _shape(frame.schema[name].dataType)) for name in names]
+
+
 def _shape(type_: DataType) -> Shape:
     match type_:
         case MapType():

@@ -1,6 +1,7 @@
-"""The rounds of a recursive group on Spark: each query of a round runs once, and its rows are held for the next.
+"""The rounds of a recursive group: each query of a round runs once, and its rows are held for the next.
 
-Small results are held on the driver and handed back as small files; large ones are written by Spark and stay there.
+Tiny recursions are left to plain Python. DuckDB answers queries over rows that are on the driver and small tables, Spark all
+others. Small results are held on the driver and handed to Spark as small files; large ones are written by Spark and stay there.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from nabla.calculus.recursion.fixpoint import Backend, Fixpoint, Relation, Round
 from nabla.calculus.recursion.relations import RecursiveGroup
 from nabla.engine import types
 from nabla.engine.apply import Change, Computed, Result, Whole
-from nabla.engine.driver.rounds import MOST_SOURCE_ROWS, DriverRounds, Unsuited, suits
+from nabla.engine.driver.rounds import MOST_SOURCE_ROWS, DriverRounds
+from nabla.engine.driver.tiny_rounds import TinyRounds, Unsuited, suits
 from nabla.engine.queries import Queries
 from nabla.engine.relations import ComputedRows, hidden_schema
 from nabla.engine.spark.frames import Workspace, read_parquet
@@ -88,6 +90,7 @@ class Rounds:
 
     def __init__(self, queries: Queries) -> None:
         self.queries = queries
+        self.driver = DriverRounds(queries)
 
     def evaluate(self, queries: Mapping[str, Node], made: Mapping[str, Held]) -> dict[str, Held]:
         found = {name: self._evaluate(node, made) for name, node in queries.items()}
@@ -133,8 +136,17 @@ class Rounds:
         return self.queries.write(relation.frame(self.queries.workspace), schema)
 
     def _evaluate(self, node: Node, made: Mapping[str, Held]) -> Held:
-        rows = self._difference(node, made) or self.queries.rows(self._read_held(node, made))
+        rows = self._difference(node, made) or self._by_driver(node, made)
+        if rows is None:
+            rows = self.queries.rows(self._read_held(node, made))
         return Held(next(_NUMBERS), tuple(c.label for c in node.columns), (HeldPiece(rows),))
+
+    def _by_driver(self, node: Node, made: Mapping[str, Held]) -> ComputedRows | None:
+        """The rows of a query whose relations of the loop are all on the driver, if DuckDB answers it."""
+        read = [held for scan in node.scans if (held := made.get(scan.table)) is not None]
+        if any(held.table is None for held in read):
+            return None
+        return self.driver.answer(node, lambda scan: _derived(scan, made))
 
     def _difference(self, node: Node, made: Mapping[str, Held]) -> ComputedRows | None:
         """One relation less another, where both are on the driver: no query is needed for that."""
@@ -163,18 +175,18 @@ class Rounds:
         return replace(scan, table=name, at=At.NEW, fields=fields)
 
 
+def _derived(scan: Scan, made: Mapping[str, Held]) -> pa.Table | None:
+    """The columns of a relation of the loop that a scan reads; its rows are on the driver."""
+    held = made.get(scan.table)
+    if held is None or held.table is None:
+        return None
+    return held.table.select([held.fields.index(f) for f in scan.fields])
+
+
 def _on_driver(side: Node, made: Mapping[str, Held]) -> pa.Table | None:
     """The relation that a scan reads, if the scan reads all of it and it is on the driver."""
     held = made.get(side.table) if isinstance(side, Scan) else None
     return held.table if held is not None and isinstance(side, Scan) and held.fields == side.fields else None
-
-
-class _Backend(Backend[Relation], Protocol[Relation]):
-    """A backend whose relations can be stored."""
-
-    def sign(self, inserted: Relation | None, deleted: Relation | None, schema: StructType) -> ComputedRows: ...
-
-    def whole(self, relation: Relation, schema: StructType) -> ComputedRows: ...
 
 
 class Denial(Protocol):
@@ -189,12 +201,20 @@ class Denial(Protocol):
         ...
 
 
-def run_denial(denial: Denial, schema: StructType, queries: Queries, only_spark: bool = False) -> Computed:
-    """The rows that violate a denial: on the driver if the tables or their changes are small and plain, else on Spark."""
+class _Backend(Backend[Relation], Protocol[Relation]):
+    """A backend whose relations become results."""
+
+    def whole(self, relation: Relation, schema: StructType) -> ComputedRows: ...
+
+    def sign(self, inserted: Relation | None, deleted: Relation | None, schema: StructType) -> ComputedRows: ...
+
+
+def run_denial(denial: Denial, schema: StructType, queries: Queries) -> Computed:
+    """The rows that violate a denial."""
     _take_for_small(queries)
-    if not only_spark and suits(queries):
+    if suits(queries):
         with suppress(Unsuited):
-            return _ask(denial, schema, queries, DriverRounds(queries))
+            return _ask(denial, schema, queries, TinyRounds(queries))
     return _ask(denial, schema, queries, Rounds(queries))
 
 
@@ -213,15 +233,12 @@ def _take_for_small(queries: Queries) -> None:
         queries.plan = replace(queries.plan, size="small")
 
 
-def run_group(
-    group: RecursiveGroup, schemas: Mapping[str, StructType], queries: Queries, only_spark: bool = False
-) -> dict[str, Computed]:
-    """The change of every predicate of a recursive group, or all of them anew, as the plan says: on the driver if it is
-    small and plain, else on Spark."""
+def run_group(group: RecursiveGroup, schemas: Mapping[str, StructType], queries: Queries) -> dict[str, Computed]:
+    """The change of every predicate of a recursive group, or all of them anew, as the plan says."""
     _take_for_small(queries)
-    if not only_spark and suits(queries):
+    if suits(queries):
         with suppress(Unsuited):
-            return _run(group, schemas, queries, DriverRounds(queries))
+            return _run(group, schemas, queries, TinyRounds(queries))
     return _run(group, schemas, queries, Rounds(queries))
 
 

@@ -6,6 +6,7 @@ import atexit
 import logging
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -136,7 +137,7 @@ def _start_context(app_name: str, config: Mapping[str, str]) -> None:
     with log.open("wb") as errors:
         try:
             gateway = _launch(conf, errors) if SparkContext._gateway is None else None
-            SparkContext(conf=conf, gateway=gateway)
+            context = SparkContext(conf=conf, gateway=gateway)
         except PySparkRuntimeError as error:
             raise NablaError(
                 "NABLA_SPARK_START",
@@ -144,6 +145,9 @@ def _start_context(app_name: str, config: Mapping[str, str]) -> None:
                 place=f"Java {require_java()}",
                 remedy="Check the Java installation, the memory that is free and the settings in `configuration`.",
             ) from error
+    if conf.get("spark.master", "").startswith("local") and "PYSPARK_PYTHON" not in os.environ:
+        # Python functions run in this Python: the first `python3` on the path may be another one, without their packages.
+        context.pythonExec = sys.executable
 
 
 def _last_line(log: Path) -> str:

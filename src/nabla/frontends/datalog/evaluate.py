@@ -32,10 +32,10 @@ def evaluate_program(
     return made
 
 
-def memory_of(program: Program, facts: Mapping[str, Iterable[Row]]) -> Memory:
+def memory_of(program: Program, facts: Mapping[str, Iterable[Row]], make: type[Memory] = Memory) -> Memory:
     """The tables of a program in memory, with the same rows before and after."""
     names = {**program.tables, **{p: program.columns(p) for p in program.stored}}
-    memory = Memory({name: [c.name for c in columns] for name, columns in names.items()})
+    memory = make({name: [c.name for c in columns] for name, columns in names.items()})
     for name in program.tables:
         memory.before[name] = memory.after[name] = Counter(map(tuple, facts.get(name, ())))
     return memory

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,6 +79,15 @@ def define(
     return Definition(plan, outputs, sql, tuple(notes), tuple({f.name: f for f in functions.values()}.values()))
 
 
+def read_rows_query(frame: DataFrame) -> Node | None:
+    """The plan of a DataFrame over rows that it brings along (a `Constant`), without Python functions. None for any other."""
+    resolved = Query(frame.sparkSession, frame._jdf.queryExecution().analyzed(), ())
+    try:
+        return _walk(resolved, {}, [])
+    except Unsupported:
+        return None
+
+
 def _refuse_connect(session: Any, query: Any) -> None:
     if any(type(thing).__module__.startswith("pyspark.sql.connect") for thing in (session, query)):
         raise NablaError(
@@ -97,6 +107,12 @@ def _analyze(session: SparkSession, query: str | DataFrame, tables: Collection[s
             return session.sql(query)._jdf.queryExecution().analyzed()
     except PySparkException as error:
         raise translated(error, query, tables) from None
+
+
+def refuse_statement(session: SparkSession, text: str) -> None:
+    """Refuse a text that is a statement. A text that Spark cannot parse at all is left to whoever runs it."""
+    with suppress(PySparkException), quiet():
+        _refuse_statements(session._jsparkSession.sessionState().sqlParser(), text)
 
 
 def _refuse_statements(parser: Any, sql: str) -> None:
@@ -142,7 +158,7 @@ def _tables_read(sources: list[ReadRelation], tables: Collection[str]) -> tuple[
 
 def _walk(query: Query, functions: Mapping[int, PythonFunction], notes: list[Note]) -> Node:
     udfs = {number: function.name for number, function in functions.items()}
-    root = _normalize(query)
+    root = normalize_query(query)
     settings = {key: str(query.session.conf.get(key)) for key in SETTINGS}
     walker = Walker(OPERATORS, {t.lower(): t for t in query.tables}, udfs, settings)
     try:
@@ -165,7 +181,7 @@ def _rewrite_definition(plan: Node, is_key: IsKey, notes: list[Note]) -> Node:
     return plan
 
 
-def _normalize(query: Query) -> tree.Operator:
+def normalize_query(query: Query) -> tree.Operator:
     rules = query.rules  # a rule that this Spark does not have is no fault of the query
     try:
         return query.normalized(rules)

@@ -208,7 +208,8 @@ class Query:
 
     def python_functions(self) -> dict[int, PythonFunction]:
         """The Python UDFs that it calls, by their numbers in the plan."""
-        udfs = list(self._reader.pythonFunctions(self.plan))
+        found = self._reader.pythonFunctions(self.plan)
+        udfs = [found.get(place) for place in range(found.size())]  # a loop ends with an exception, which takes 30 ms
         if any(udf.func().broadcastVars().size() for udf in udfs):
             raise Unsupported("a Python function with a broadcast variable, which only this process has")
         return {udf.resultId().id(): PythonFunction.of(udf) for udf in udfs}

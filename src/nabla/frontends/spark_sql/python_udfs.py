@@ -66,7 +66,8 @@ class PythonFunction:
         )
         java: Any = session._jsparkSession
         type_ = context._jvm.org.apache.spark.sql.types.DataType.fromJson(self.type)
+        no_rewrites = [] if context.version < "4.3" else [context._jvm.java.util.ArrayList() for _ in range(2)]
         made = context._jvm.org.apache.spark.sql.execution.python.UserDefinedPythonFunction(
-            self.name, wrapped, type_, self.kind, self.deterministic
-        )
+            self.name, wrapped, type_, self.kind, self.deterministic, *no_rewrites
+        )  # from Spark 4.3 on it takes the Python code rewritten as Catalyst expressions, too: there are none here
         java.udf().registerPython(self.name, made)

@@ -17,7 +17,6 @@ from nabla.lake.write.commit import Commit
 from nabla.lake.write.table_change import TableChange
 from nabla.lake.write.table_changes import TableChanges
 from nabla.storage import bags
-from nabla.storage.catalog import LakeState
 from nabla.storage.names import safe
 
 MARKS = ("_constraint", "_change", "_time")
@@ -33,12 +32,6 @@ def shape_of(table: StructType) -> StructType:
     plain = [StructField(f.name, f.dataType) for f in table.fields]
     marks = [StructField(MARKS[0], StringType()), StructField(MARKS[1], StringType())]
     return StructType([*plain, *marks, StructField(MARKS[2], TimestampType())])
-
-
-def quarantined_tables(state: LakeState) -> set[str]:
-    """The tables whose changes a constraint may set aside."""
-    quarantining = (e for e in state.entries.values() if e.definition.get("on_violation") == "quarantine")
-    return {source for entry in quarantining for source in entry.facts["sources"]}
 
 
 def hold_back(changes: TableChanges, commit: Commit) -> bool:

@@ -132,3 +132,9 @@ def _reached(job: Job, below: Mapping[Job, set[Job]]) -> set[Job]:
         found |= new
         waiting += new
     return found
+
+
+def quarantined_tables(state: LakeState) -> set[str]:
+    """The tables whose changes a constraint may set aside."""
+    quarantining = (e for e in state.entries.values() if e.definition.get("on_violation") == "quarantine")
+    return {source for entry in quarantining for source in entry.facts["sources"]}

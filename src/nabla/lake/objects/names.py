@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
@@ -199,9 +199,13 @@ class Names:
             )
 
 
-def shape_of(schema: str | StructType | None, data: intake.Data, what: str, spark: SparkSession) -> StructType:
-    """The schema of a new table: as given, or that of its data. Spark parses types, so a session must be there."""
+def shape_of(
+    schema: str | StructType | None, data: intake.Data, what: str, start_spark: Callable[[], SparkSession]
+) -> StructType:
+    """The schema of a new table: as given, or that of its data. Spark parses texts, so a session must be there for one."""
     if schema is not None:
+        if isinstance(schema, str):
+            start_spark()
         shape = types.parse(schema) if isinstance(schema, str) else schema
         if not isinstance(shape, StructType):
             raise wrong_argument("schema", schema, 'a text such as "id BIGINT, name STRING", or a StructType')

@@ -8,7 +8,7 @@ from nabla.engine import types
 from nabla.engine.driver import key_lookup
 from nabla.engine.relations import Source
 from nabla.lake.objects.graph import is_derived
-from nabla.storage.catalog import Entry, LakeState
+from nabla.storage.catalog import FEED_FROM, Entry, LakeState
 from nabla.storage.key_counts import MOST_CHANGES, countable, key_counts, make_key_counts
 from nabla.storage.lakelog import LakeLog
 from nabla.storage.names import safe
@@ -46,7 +46,8 @@ def make_source(log: LakeLog, name: str, state: LakeState, old: int, new: int) -
     """A table or view at version `new`, with its change since version `old`."""
     entry = state.entries[name]
     feed = log.snapshot(entry.parts["feed"]) if "feed" in entry.parts else None
-    return Source(name, columns_of(entry), table_of(log, entry), old, new, feed, _declared_keys(entry))
+    begins = int(entry.facts.get(FEED_FROM, 0))
+    return Source(name, columns_of(entry), table_of(log, entry), old, new, feed, _declared_keys(entry), begins)
 
 
 def _declared_keys(entry: Entry) -> frozenset[str]:

@@ -26,7 +26,7 @@ from nabla.frontends.datalog.stored import StoredRules, stored_rules
 from nabla.frontends.spark_sql.python_udfs import PythonFunction
 from nabla.planner.delta_steps import maintenance_steps
 from nabla.planner.steps import StepMemory
-from nabla.storage.catalog import AHEAD, AS_SET, DENIED, RELIES_ON, LakeState
+from nabla.storage.catalog import AHEAD, AS_SET, DELTA_FEED, DENIED, RELIES_ON, Entry, LakeState
 from nabla.storage.names import safe
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ class View:
     denied: StoredRules | None = None
     ahead: bool = False
     relies_on: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    delta_feed: bool = False
 
     @classmethod
     def of(
@@ -97,6 +98,7 @@ class View:
             **({DENIED: self.denied.to_json()} if self.denied else {}),
             **({AHEAD: True} if self.ahead else {}),
             **({AS_SET: True} if self.once else {}),
+            **({DELTA_FEED: True} if self.delta_feed else {}),
             **({RELIES_ON: {table: list(key) for table, key in self.relies_on}} if self.relies_on else {}),
         }
 
@@ -121,6 +123,7 @@ class View:
             stored_rules(json[DENIED]) if json.get(DENIED) else None,
             json.get(AHEAD, False),
             tuple((table, tuple(key)) for table, key in json.get(RELIES_ON, {}).items()),
+            json.get(DELTA_FEED, False),
         )
 
     @property
@@ -256,3 +259,8 @@ def enforced_key(state: LakeState, table: str) -> tuple[str, ...]:
     query = key_query(table, *columns)
     rules = (load_view(e.name, e.definition) for e in state.entries.values() if e.kind == "constraint")
     return columns if any(rule.sql == query and rule.on_violation == "reject" for rule in rules) else ()
+
+
+def is_declared_key(entry: Entry, column: str) -> bool:
+    """Whether a column alone is the declared key of a table."""
+    return entry.kind == "table" and list(entry.definition["key"] or ()) == [column]

@@ -17,6 +17,7 @@ from nabla.engine.relations import ComputedRows, Relations
 from nabla.engine.spark.frames import Workspaces
 from nabla.engine.spark.meaning import meaning
 from nabla.lake.context import LakeContext
+from nabla.lake.events import ViewPlanned, current_run
 from nabla.lake.objects.graph import LOST
 from nabla.lake.objects.sources import current_source
 from nabla.lake.objects.view import View, task_of
@@ -33,7 +34,8 @@ from nabla.storage.uncommitted import in_thread
 def build(context: LakeContext, views: Mapping[str, View], state: LakeState) -> dict[str, tuple[Entry, ViewReport]]:
     """Compute a new view, or those that are computed together, over the lake in a state, and write their tables: data, hidden
     states and an empty feed, ready to be committed."""
-    begun = time.perf_counter()
+    begun, observed = time.perf_counter(), current_run()
+    observed.view_started([*views])
     settings = meaning(context.spark.session)
     views = {name: replace(view, settings=view.settings or settings) for name, view in views.items()}
     view = next(iter(views.values()))
@@ -42,13 +44,17 @@ def build(context: LakeContext, views: Mapping[str, View], state: LakeState) -> 
     facts = ViewFacts(view.name, 0, tuple(SourceFacts(n, s.after.rows, 0, 0, False) for n, s in sources.items()))
     plan = choose(facts, view.staged, "full")
     context.spark.teach(view)
+    versions = {name: source.new for name, source in sources.items()}
+    for name in views:
+        observed.tell(ViewPlanned, name, "full", "built", max(len(plan.steps), 1), {}, {}, versions)
     with Workspaces(partial(context.spark.workspace, settings=view.settings)) as workspaces:
         sessions = context.spark.sessions(workspaces, view.settings)
-        queries = Queries(sessions, Relations(sources, {}, Moments(now, now)), plan, builds=True)
-        computed = run(task_of(views), queries, only_spark=context.only_spark_rounds)
+        relations, tracer = Relations(sources, {}, Moments(now, now)), observed.tracer(view.name)
+        queries = Queries(sessions, relations, plan, builds=True, only_spark=context.only_spark, tracer=tracer)
+        computed = run(task_of(views), queries)
         machine.point("build.computed")
         parts = {name: _new_parts(context, views[name], own.whole) for name, own in computed.items()}
-    seconds, versions = round(time.perf_counter() - begun, 4), {name: source.new for name, source in sources.items()}
+    seconds = round(time.perf_counter() - begun, 4)
     made = {}
     for name, own in views.items():
         rows = context.log.snapshot(parts[name]["data"]).rows
@@ -79,13 +85,16 @@ def _new_parts(context: LakeContext, view: View, whole: Whole) -> dict[str, Part
     wanted = {"data": (view.name, whole.rows), "feed": (f"{view.name}_feed", feed)}
     wanted |= {s.table: (f"{view.name}_state", whole.states[s.table]) for s in view.staged.stages}
     with ThreadPoolExecutor(len(wanted)) as pool:
-        made = {part: pool.submit(in_thread(new_part), context, name, rows) for part, (name, rows) in wanted.items()}
+        made = {
+            part: pool.submit(in_thread(new_part), context, name, rows, part == "data" and view.delta_feed)
+            for part, (name, rows) in wanted.items()
+        }
     return {part: running.result() for part, running in made.items()}
 
 
-def new_part(context: LakeContext, name: str, rows: ComputedRows) -> Part:
-    """A new table of a view, with these rows."""
+def new_part(context: LakeContext, name: str, rows: ComputedRows, captures: bool = False) -> Part:
+    """A new table of a view, with these rows; it may have Delta's change data feed."""
     path = context.log.new_path(name)
     folder = context.log.folder(path)
-    StoredTable.create(folder, rows.schema.json(), write_files(folder, rows))
+    StoredTable.create(folder, rows.schema.json(), write_files(folder, rows), captures=captures)
     return Part(path, 0)

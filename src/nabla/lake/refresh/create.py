@@ -76,16 +76,18 @@ def create(
     reports: dict[str, ViewReport] = {}
     made: set[str] = set()
     read: set[str] = set()
-    with Commit(context, state) as commit:
+    with context.events.run("create"), Commit(context, state) as commit:
         commit.drop([*replaced, *dropped])
         commit.outdate(outdate_readers(commit.state, replaced))
         for definition in definitions:
             built = definition.build(context, commit.state)
             commit.put(built.entries, built.info)
+            commit.reports |= built.reports
             reports |= built.reports
             made |= built.entries.keys()
             read |= {source for entry in built.entries.values() for source in sources_of(entry)}
         commit.follow()
         commit.check()
         commit.publish(operation, reads=read - made)
+        commit.end_views()
     return reports

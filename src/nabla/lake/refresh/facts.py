@@ -21,7 +21,7 @@ from nabla.lake.reports import ViewReport
 from nabla.planner.choose import choose
 from nabla.planner.estimates import Measured, SourceFacts, ViewFacts
 from nabla.planner.steps import Mode, Plan
-from nabla.storage.catalog import Entry, LakeState
+from nabla.storage.catalog import FEED_FROM, SAME_AS, Entry, LakeState, Part
 from nabla.storage.lakelog import LakeLog
 from nabla.storage.table import Snapshot
 
@@ -68,6 +68,7 @@ class PinnedVersions:
         self._log = log
         self._waiting = waiting or {}
         self._registered: dict[str, int] = {}
+        self._shared: dict[tuple[str, int, int], tuple[Part, Source]] = {}
 
     def version(self, source: str, reader: Entry, state: LakeState) -> int:
         """The version of a source for one of its readers. Readers that follow it at once may be further than the pinned
@@ -86,9 +87,20 @@ class PinnedVersions:
         """All that a view reads, between the versions that it reflects and those that it is brought to."""
         reflected = reader.facts["sources"]
         return {
-            name: make_source(self._log, name, state, reflected[name], self.version(name, reader, state))
+            name: self._source(name, state, reflected[name], self.version(name, reader, state))
             for name in load_view(reader.name, reader.definition).sources
         }
+
+    def _source(self, name: str, state: LakeState, old: int, new: int) -> Source:
+        """A source between two versions. Views that read the same change of a table share it, and what they read of it."""
+        entry = state.entries[name]
+        if entry.kind not in ("table", "registered"):
+            return make_source(self._log, name, state, old, new)
+        part, source = self._shared.get((name, old, new), (None, None))
+        if source is None or part != entry.parts["data"]:
+            source = make_source(self._log, name, state, old, new)
+            self._shared[name, old, new] = entry.parts["data"], source
+        return source
 
 
 class StaleViews:
@@ -201,7 +213,9 @@ def view_record(
     """The facts that the lake stores with a view after a refresh, the measurement of that refresh among them: `seconds` are
     those that its mode has taken."""
     past = _latest([*facts.get("past", ()), measurement(report.mode, seconds, sources, cold)])
-    return {"sources": report.sources, "rows": rows, "last": report.brief(), "past": past, "refreshed": time.time()}
+    lasting = {fact: facts[fact] for fact in (FEED_FROM, SAME_AS) if fact in facts}
+    new = {"sources": report.sources, "rows": rows, "last": report.brief(), "past": past, "refreshed": time.time()}
+    return lasting | new
 
 
 def measurement(mode: str, seconds: float, sources: Mapping[str, Source], cold: bool) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from nabla.engine.spark.frames import Sessions, Workspace, Workspaces
 from nabla.engine.spark.meaning import Settings
 from nabla.engine.spark.metrics import JobGroup
 from nabla.lake.context import LakeContext
+from nabla.lake.events import ViewPlanned, current_run
 from nabla.lake.objects.graph import Unit
 from nabla.lake.objects.sources import current_source, make_source
 from nabla.lake.objects.view import View, enforced_key, load_view, task_of
@@ -53,7 +54,7 @@ class MaintainedViews:
     @property
     def info(self) -> dict[str, Mapping[str, Any]]:
         """The part of the reports that the lake's history keeps."""
-        kept = ("mode", "reason", "inserted", "deleted", "seconds", "version", "sources")
+        kept = ("mode", "reason", "inserted", "deleted", "seconds", "version", "sources", "estimates")
         return {name: {field: getattr(self.reports[name], field) for field in kept} for name in self.entries}
 
 
@@ -71,11 +72,12 @@ class _Work:
 
 
 class Maintenance:
-    """Refreshes views at one moment. Use it as a context: names that it registers with Spark are dropped when it ends.
-    Several threads may use one."""
+    """Refreshes views at one moment, for the run that it is made in. Use it as a context: names that it registers with Spark
+    are dropped when it ends. Several threads may use one."""
 
     def __init__(self, context: LakeContext) -> None:
         self.context = context
+        self.run = current_run()
         self._workspaces: dict[Settings, Workspaces] = {}
         self._lock = Lock()
 
@@ -109,6 +111,7 @@ class Maintenance:
         views = {name: load_view(name, entry.definition) for name, entry in entries.items()}
         name = names[0]
         view, entry = views[name], entries[name]
+        self.run.view_started(names)
         inputs = self._inputs(view, entry, sources)
         plan = inputs.plan(mode)
         if plan.mode == "skip":
@@ -117,11 +120,14 @@ class Maintenance:
             return MaintainedViews(
                 {n: _report(replace(plan, view=n), e, nothing, seconds, "") for n, e in entries.items()}
             )
+        found = time.perf_counter()
         group = JobGroup(lambda: self.context.spark.session, f"nabla-{uuid.uuid4().hex[:8]}", f"refresh of {name}")
         with self.context.translating(f'refresh of view "{name}"'):
             plan, computed, given_up = self._continue_or_compute(_Work(views, plan, inputs, state, group, mode))
             machine.point("refresh.computed")
-            applied = {n: computed[n].result.apply(self._tables(views[n], entries[n])) for n in names}
+            costs = {"finding": found - begun, "computing": time.perf_counter() - found}
+            tables = {n: self._tables(views[n], entries[n]) for n in names}
+            applied = {n: computed[n].result.apply(tables[n]) for n in names}
         seconds, versions = time.perf_counter() - begun, {s: source.new for s, source in sources.items()}
         reports, changed = {}, {}
         for n in names:
@@ -131,9 +137,11 @@ class Maintenance:
                 looked_at=computed[n].looked_at,
                 rounds=computed[n].rounds,
                 jobs=group.jobs if group.begun else 0,
+                costs=_costs(costs, applied[n], seconds),
             )
             reports[n] = _with_sources(report, versions, applied[n])
-            changed[n] = self._new_entry(views[n], plan, entries[n], applied[n], reports[n], inputs, given_up)
+            moved = self._new_entry(views[n], plan, entries[n], applied[n], reports[n], inputs, given_up)
+            changed[n] = with_metadata(moved, tables[n].captured)
         machine.point("refresh.written")
         return MaintainedViews(reports, changed)
 
@@ -142,6 +150,7 @@ class Maintenance:
         begun = time.perf_counter()
         entry = state.entries[name]
         view = load_view(name, entry.definition)
+        self.run.view_started([name])
         inputs = self._inputs(view, entry, sources)
         plan, versions = inputs.plan("incremental"), {s: source.new for s, source in sources.items()}
         nothing = replace(_report(plan, entry, Applied(0, 0, 0), 0.0, ""), mode="skip")
@@ -207,6 +216,7 @@ class Maintenance:
         """Run the plan of a view, or of those that are computed together."""
         inputs, plan, spark = work.inputs, work.plan, self.context.spark
         view = inputs.view
+        self._tell_plan(work)
         if view.functions:
             spark.teach(view)
         makes = (self.workspace, spark.shared, spark.separate)
@@ -214,8 +224,17 @@ class Maintenance:
         own = {name: current_source(self.context.log, name, work.state) for name in work.views if view.recursive}
         states = state_snapshots(self.context.log, view, inputs.entry)
         sources = self._recover(inputs, work.state) if plan.mode == "incremental" else inputs.sources
-        queries = Queries(sessions, Relations({**sources, **own}, states, inputs.moments), plan, budget=budget)
-        return run(task_of(work.views), queries, only_spark=self.context.only_spark_rounds)
+        relations, tracer = Relations({**sources, **own}, states, inputs.moments), self.run.tracer(view.name)
+        only_spark = self.context.only_spark
+        queries = Queries(sessions, relations, plan, only_spark=only_spark, budget=budget, tracer=tracer)
+        return run(task_of(work.views), queries)
+
+    def _tell_plan(self, work: _Work) -> None:
+        plan, sources = work.plan, work.inputs.sources
+        before, after = {n: s.old for n, s in sources.items()}, {n: s.new for n, s in sources.items()}
+        told = (plan.mode, plan.reason, max(len(plan.steps), 1), _estimates(plan), before, after, work.group.name)
+        for name in work.views:
+            self.run.tell(ViewPlanned, name, *told)
 
     def _recover(self, inputs: RefreshInputs, state: LakeState) -> Mapping[str, Source]:
         """The sources of a view, of which it reads nothing but the change where it has their rows itself. That takes keys that
@@ -234,7 +253,8 @@ class Maintenance:
         log = self.context.log
         states = {s.table: log.snapshot(entry.parts[s.table]) for s in view.staged.stages if s.table in entry.parts}
         data, feed = log.snapshot(entry.parts["data"]), log.folder(entry.parts["feed"])
-        return ViewTables(view.name, data, feed, states, partial(self.workspace, settings=view.settings))
+        workspaces = partial(self.workspace, settings=view.settings)
+        return ViewTables(view.name, data, feed, states, workspaces, captures=view.delta_feed)
 
     def _new_entry(
         self,
@@ -263,6 +283,15 @@ class Maintenance:
         )
 
 
+def with_metadata(entry: Entry, said: Mapping[str, Any]) -> Entry:
+    """An entry whose promised commit of data says something more."""
+    part = entry.parts["data"]
+    if not said or part.pending is None:
+        return entry
+    pending = replace(part.pending, metadata={**part.pending.metadata, **said})
+    return replace(entry, parts={**entry.parts, "data": replace(part, pending=pending)})
+
+
 def _in_group(group: JobGroup, make: Callable[[Size], Workspace]) -> Callable[[Size], Workspace]:
     """Workspaces whose first use begins the group of a refresh's jobs."""
 
@@ -285,7 +314,6 @@ def _advance_parts(entry: Entry, applied: Applied, report: ViewReport) -> dict[s
 
 
 def _report(plan: Plan, entry: Entry, applied: Applied, seconds: float, group: str) -> ViewReport:
-    estimates = {k: e.seconds for k, e in (("incremental", plan.incremental), ("full", plan.full)) if e}
     version = entry.parts["data"].version
     return ViewReport(
         plan.view,
@@ -296,9 +324,20 @@ def _report(plan: Plan, entry: Entry, applied: Applied, seconds: float, group: s
         round(seconds, 4),
         dict(entry.facts.get("sources", {})),
         version,
-        estimates=estimates,
+        estimates=_estimates(plan),
         job_group=group,
     )
+
+
+def _costs(costs: Mapping[str, float], applied: Applied, seconds: float) -> dict[str, float]:
+    """The seconds of a refresh by what they were spent on (Liu, Vincent 6.2). All that is neither finding, computing nor
+    deleting is inserting: new rows, the feed and the states."""
+    known = {**costs, "deleting": applied.deleting}
+    return {what: round(taken, 4) for what, taken in (known | {"inserting": seconds - sum(known.values())}).items()}
+
+
+def _estimates(plan: Plan) -> dict[str, float]:
+    return {k: e.seconds for k, e in (("incremental", plan.incremental), ("full", plan.full)) if e}
 
 
 def _with_sources(report: ViewReport, sources: dict[str, int], applied: Applied) -> ViewReport:

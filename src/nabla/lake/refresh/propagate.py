@@ -52,7 +52,7 @@ def propagate_views(context: LakeContext, names: Sequence[str]) -> RefreshReport
     for name in wanted:
         if not state.entries[name].definition.get(AHEAD):
             raise _refusal(f'view "{name}" was not made with propagate="ahead"', "Create it again with rebuild=True.")
-    with Maintenance(context) as maintenance:
+    with context.events.run("propagate", wanted), Maintenance(context) as maintenance:
         attempts = {name: partial(_attempt, context, maintenance, name) for name in wanted}
         return RefreshReport({name: retry(context, attempt) for name, attempt in attempts.items()})
 
@@ -67,4 +67,5 @@ def _attempt(context: LakeContext, maintenance: Maintenance, name: str) -> ViewR
             report = done.reports[name]
             commit.put(done.entries, {name: {"reason": report.reason, "seconds": report.seconds}})
             commit.publish("propagate")
+    maintenance.run.view_ended(done.reports[name])
     return done.reports[name]

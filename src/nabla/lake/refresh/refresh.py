@@ -11,6 +11,7 @@ from dataclasses import replace
 from nabla.errors import NablaError, NotIncremental
 from nabla.lake.constraints.violations import Violated
 from nabla.lake.context import LakeContext
+from nabla.lake.housekeeping.turns import take_turn
 from nabla.lake.objects.graph import Job, layers, sources_of, with_upstream
 from nabla.lake.objects.view import load_view
 from nabla.lake.refresh.facts import PinnedVersions, StaleViews
@@ -50,10 +51,13 @@ def refresh_views(
     state = context.log.state()
     wanted = [context.names(state).entry(n, "view", "constraint").name for n in names] or views_to_refresh(state)
     try:
-        return Refresh(context, mode, holds_unreadable=not names, waiting=waiting).run(wanted, progress)
+        with context.events.run("refresh", wanted):
+            report = Refresh(context, mode, holds_unreadable=not names, waiting=waiting).run(wanted, progress)
     finally:
         if context.subscriptions.active:
             context.subscriptions.deliver()
+    take_turn(context, state.version, [r.name for r in report.values() if r.mode not in ("skip", "held")])
+    return report
 
 
 class Refresh:
@@ -122,7 +126,11 @@ class Refresh:
                 raise NotIncremental(first.code, first.what, place=f'view "{name}", {first.place}', remedy=first.remedy)
 
     def _job(self, job: Job) -> list[ViewReport]:
-        return retry(self.context, lambda: self._attempt(job))
+        try:
+            return retry(self.context, lambda: self._attempt(job))
+        except BaseException as error:  # other jobs go on
+            self.maintenance.run.views_failed(error, [name for unit in job for name in unit])
+            raise
 
     def _attempt(self, job: Job) -> list[ViewReport]:
         try:
@@ -157,8 +165,10 @@ class Refresh:
                 except Violated as violated:
                     return self._hold(job, state, violated.message, violated)
                 commit.publish("refresh")
-        seconds = round(time.perf_counter() - begun, 4)
-        return [replace(report, seconds=seconds) for report in reports.values()]
+            seconds = round(time.perf_counter() - begun, 4)
+            reports = {name: replace(report, seconds=seconds) for name, report in reports.items()}
+            commit.end_views(reports)
+        return [*reports.values()]
 
     def _hold(self, job: Job, state: LakeState, reason: str, violated: Violated | None = None) -> list[ViewReport]:
         """Report that the views of a job stay at their last good version, and remember it for the views that read them."""
@@ -166,7 +176,10 @@ class Refresh:
         self.held |= set(names)
         found = violated.violations if violated else ()
         entries = (state.entries[name] for name in names)
-        return [
+        reports = [
             ViewReport(e.name, "held", reason, 0, 0, 0.0, e.facts["sources"], e.parts["data"].version, violations=found)
             for e in entries
         ]
+        for report in reports:
+            self.maintenance.run.view_ended(report)
+        return reports

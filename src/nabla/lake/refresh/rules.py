@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Set
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -17,7 +16,6 @@ from nabla.algebra.expressions import quote
 from nabla.algebra.nodes import Constant, Node
 from nabla.calculus.obstacles import expressions
 from nabla.engine import types
-from nabla.engine.driver.rounds import DriverRounds, Unsuited, suits
 from nabla.engine.execute import run
 from nabla.engine.queries import Queries
 from nabla.engine.relations import ComputedRows, Relations
@@ -121,7 +119,7 @@ def drop_rules(context: LakeContext, name: str) -> None:
     own = set(find_rules(context, name, state).program.stored)
     _refuse_use(state, name, own, besides=own)
     _refuse_denied(state, name, own)
-    with Commit(context, state) as commit:
+    with context.events.run("drop", sorted(own)), Commit(context, state) as commit:
         commit.drop(own)
         commit.publish("drop rules")
 
@@ -232,11 +230,6 @@ def _asked_about(question: str, state: LakeState) -> tuple[str, Program]:
 
 
 def _answer(program: Program, question: str, queries: Queries, schema: StructType) -> ComputedRows:
-    """Answer a question on the driver if the tables are small and plain, else on Spark."""
-    if suits(queries):
-        with suppress(Unsuited):
-            driver = DriverRounds(queries)
-            return driver.whole(magic.ask(program, question, driver), schema)
     rounds = Rounds(queries)
     return rounds.whole(magic.ask(program, question, rounds), schema)
 
@@ -253,7 +246,7 @@ def recompute_recursive(
     sessions = Sessions(lambda size: workspace, lambda size: workspace, separate)
     queries = Queries(sessions, Relations(sources, {}, Moments(now, now)), plan, only_spark=True)
     views = {p: load_view(p, state.entries[p].definition) for p in view.group}
-    return run(task_of(views), queries, only_spark=True)[view.name].whole.rows.frame(workspace)
+    return run(task_of(views), queries)[view.name].whole.rows.frame(workspace)
 
 
 def programs(state: LakeState) -> dict[str, StoredRules]:

@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 
 from nabla._cached import cached_property
 from nabla.engine import types
+from nabla.explain import notebook
 from nabla.lake.objects.names import Names, check_version
 from nabla.lake.objects.sources import columns_of, current_version, make_source
 from nabla.storage import bags
@@ -61,6 +62,22 @@ class ViewChange:
         lines = [f"{self.view}@{self.version}: {len(self.inserted)} inserted, {len(self.deleted)} deleted"]
         lines += [f"- {tuple(row)}" for row in self.deleted] + [f"+ {tuple(row)}" for row in self.inserted]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """The first rows that went and came, for a notebook."""
+        names = [field.name for field in self.schema.fields]
+        changed = [("−", row) for row in self.deleted[:SHOWN]] + [("+", row) for row in self.inserted[:SHOWN]]
+        rows = [[notebook.signed_mark(sign), *map(_as_text, row)] for sign, row in changed]
+        said = f"version {self.version}: {len(self.inserted):,} inserted, {len(self.deleted):,} deleted"
+        return notebook.card(self.view, said, notebook.table(["", *names], rows))
+
+
+SHOWN = 20
+"""Rows of each kind that a notebook shows."""
+
+
+def _as_text(value: object) -> str | None:
+    return None if value is None else str(value)
 
 
 Callback = Callable[[ViewChange], object]

@@ -52,9 +52,13 @@ def verify_views(context: LakeContext, names: Sequence[str]) -> VerifyReport:
     entries = sorted(state.entries.values(), key=lambda entry: entry.name)
     wanted = [context.names(state).entry(n, "view", "constraint") for n in names] or entries
     found: dict[str, Verified] = {}
-    for entry in filter(is_derived, wanted):
-        with context.translating(f'verify of view "{entry.name}"'):
-            found[entry.name] = _verify(context, entry, state)
+    views = [*filter(is_derived, wanted)]
+    with context.events.run("verify", [entry.name for entry in views]) as run:
+        for entry in views:
+            run.view_started([entry.name])
+            with context.translating(f'verify of view "{entry.name}"'):
+                found[entry.name] = _verify(context, entry, state)
+            run.views_over(entry.name)
     return VerifyReport(found)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
@@ -14,10 +14,11 @@ from nabla.algebra.traverse import map_nodes
 from nabla.errors import NablaError
 from nabla.frontends.nested.language import Nested
 from nabla.frontends.spark_sql.define import define
+from nabla.lake.answer.over_views import check_over, read_views_instead
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.graph import followed_at_once, sources_of
 from nabla.lake.objects.sources import columns_of
-from nabla.lake.objects.view import View, enforced_key, load_view
+from nabla.lake.objects.view import View, enforced_key, is_declared_key, load_view
 from nabla.lake.refresh.create import Built, ViewDefinition, create
 from nabla.lake.refresh.propagate import check_ahead
 from nabla.lake.refresh.schedule import Schedule, check_schedule, check_source_schedules
@@ -26,7 +27,10 @@ from nabla.lake.write import nested_tables as nests
 from nabla.planner.auxiliary_views import Auxiliary, detach
 from nabla.planner.self_maintenance import SelfMaintenance, assess, readable_from_itself
 from nabla.rewrite.drop_redundant import drop_redundant
-from nabla.storage.catalog import Entry, LakeState
+from nabla.storage.catalog import LakeState
+
+Make = Callable[[], DataFrame]
+"""A function that makes the DataFrame of a view."""
 
 
 def create_view(
@@ -37,8 +41,12 @@ def create_view(
     maintain: Schedule,
     detach: bool,
     ahead: bool = False,
+    captures: bool = False,
+    over: str | None = None,
+    notes: tuple[str, ...] = (),
 ) -> ViewReport:
-    """Define a view, build it and commit it; with `rebuild`, in the place of one of the same name."""
+    """Define a view, build it and commit it; with `rebuild`, in the place of one of the same name, and with `over` from
+    other views where that reads less. `notes` are stored with it."""
     if isinstance(maintain, str):
         check_schedule(maintain)
     state = context.log.state()
@@ -46,11 +54,13 @@ def create_view(
     existing = names.find(name)
     name = existing.name if existing is not None else name
     view = _define(context, name, query, state)
+    if check_over(over):
+        view = read_views_instead(context, view, state, maintain)
     if not isinstance(maintain, str):
         maintain = check_source_schedules(maintain, view.sources, detach)
     if ahead:
         check_ahead(view, maintain)
-    view = replace(view, maintain=maintain, ahead=ahead)
+    view = replace(view, maintain=maintain, ahead=ahead, delta_feed=captures, notes=(*view.notes, *notes))
     if existing is None:
         names.check_new(name)
     elif not rebuild:
@@ -61,7 +71,20 @@ def create_view(
     views = _detach(view, state) if detach else [view]
     definitions = [ViewDefinition((one,), f'view "{one.name}"') for one in views]
     replaced, auxiliary = ({existing.name}, set(names.auxiliary_to(existing.name))) if existing else (set(), set())
-    return create(context, state, "create view", definitions, replaced, auxiliary)[name]
+    report = create(context, state, "create view", definitions, replaced, auxiliary)[name]
+    note = next((note for note in view.notes if over and note.startswith("OVER_VIEWS")), None)
+    return replace(report, reason=f"built; {note.removeprefix('OVER_VIEWS: ')}") if note else report
+
+
+def decorator(context: LakeContext, rebuild: bool, maintain: Schedule) -> Callable[[Make], Make]:
+    """The decorator that makes a view of a function, named after it."""
+
+    def make(function: Make) -> Make:
+        context.spark.show_names()
+        create_view(context, function.__name__, function(), rebuild, maintain, False)
+        return function
+
+    return make
 
 
 def create_views(
@@ -105,13 +128,9 @@ def _define(context: LakeContext, name: str, query: str | DataFrame | Nested, st
     if isinstance(query, Nested):
         return nests.define(name, query, context, state)
     session, tables = context.spark.named_session, list(state.entries)
-    defined = define(session, query, tables, name, lambda table, field: _is_key(state.entries[table], field))
+    defined = define(session, query, tables, name, lambda table, field: is_declared_key(state.entries[table], field))
     view = View.of(name, defined.plan, defined.outputs, defined.sql, tuple(map(str, defined.notes)))
     return replace(view, functions=defined.functions)
-
-
-def _is_key(entry: Entry, column: str) -> bool:
-    return entry.kind == "table" and list(entry.definition["key"] or ()) == [column]
 
 
 def _detach(view: View, state: LakeState) -> list[View]:

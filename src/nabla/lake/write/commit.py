@@ -19,6 +19,7 @@ from nabla.engine.relations import Source
 from nabla.errors import Conflict
 from nabla.lake.constraints.violations import Violated, Violation, violation_of
 from nabla.lake.context import LakeContext
+from nabla.lake.events import Committed
 from nabla.lake.objects.graph import Unit, followed_at_once, moved_with, upstream_units
 from nabla.lake.objects.sources import make_source
 from nabla.lake.objects.view import load_view
@@ -27,6 +28,7 @@ from nabla.lake.reports import ViewReport
 from nabla.planner.steps import Mode
 from nabla.storage import machine
 from nabla.storage.catalog import Entry, LakeState
+from nabla.storage.files import DataFile
 from nabla.storage.lakelog import new_transaction
 from nabla.storage.machine import current
 from nabla.storage.uncommitted import Lease, Uncommitted
@@ -79,6 +81,8 @@ class Commit:
         self._published = False
         self._settled: set[str] = set()
         self.changes: dict[str, Entry | None] = {}
+        self.reports: dict[str, ViewReport] = {}
+        """Of the views that were built or maintained for this commit."""
         self.info: dict[str, Mapping[str, Any]] = {}
 
     def __enter__(self) -> Commit:
@@ -97,6 +101,10 @@ class Commit:
                 self._lease.close()
             if not self._shared:
                 self._maintenance.__exit__()
+
+    def take_over(self, uncommitted: Uncommitted) -> None:
+        """Delete files that were written earlier, too, if this commit is not published."""
+        self._uncommitted.take_over(uncommitted)
 
     def _is_published(self) -> bool:
         """Ask the log whether the commit was written, which is unknown after an interrupt."""
@@ -147,6 +155,7 @@ class Commit:
         """Bring views that are computed together to the versions of their sources, as this commit leaves these."""
         done = self._maintenance.maintain(names, self.state, sources, mode)
         self.put(done.entries, done.info)
+        self.reports |= done.reports
         return done.reports
 
     def _sources(self, entry: Entry, moved: AbstractSet[str]) -> dict[str, Source]:
@@ -191,5 +200,22 @@ class Commit:
             return {*reads, *(e.name for e in following), *(source for sources in read for source in sources)}
 
         self._transaction = new_transaction()
-        self._context.log.commit(self.changes, self._base, operation, self.info, involved, self._transaction)
+        after = self._context.log.commit(self.changes, self._base, operation, self.info, involved, self._transaction)
         self._published = True
+        dropped = tuple(name for name, entry in self.changes.items() if entry is None)
+        said = {name: self.info.get(name, {}) for name in self.changes if name not in dropped}
+        self._maintenance.run.tell(Committed, operation, after.version, said, dropped)
+
+    def end_views(self, final: Mapping[str, ViewReport] | None = None) -> None:
+        """Tell whoever observes the lake that the views of this commit have their final reports: those of `final`, where it
+        has one."""
+        for name, report in {**self.reports, **(final or {})}.items():
+            entry = self.changes.get(name)
+            written = sum(file.bytes for file in _added(entry)) if entry else None
+            self._maintenance.run.view_ended(report, entry.facts.get("rows") if entry else None, written)
+
+
+def _added(entry: Entry) -> tuple[DataFile, ...]:
+    """The files that the table of a view gets."""
+    pending = entry.parts["data"].pending
+    return pending.adds if pending else ()

@@ -8,27 +8,36 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from py4j.protocol import Py4JJavaError
+from pyroaring import BitMap64
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import LongType, NullType, StructField, StructType
 
 from nabla.algebra.expressions import quote
 from nabla.engine import intake, types
+from nabla.engine.driver.place_search import find_in_rows, find_places
+from nabla.engine.large_change import change_rows, marked_places, only_places
 from nabla.engine.marked_rows import FILE, PLACE, located_frame
 from nabla.engine.sources import user_frame
-from nabla.engine.spark.frames import Workspace, copy_session
+from nabla.engine.spark.frames import Workspace, copy_session, empty
+from nabla.frontends.spark_sql.define import read_rows_query
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.sources import columns_of, current_version, table_of
+from nabla.lake.write import nested_tables as nests
+from nabla.lake.write import write_change
 from nabla.lake.write.table_change import TableChange
+from nabla.lake.write.write_change import settle, take_over
 from nabla.storage import bags
 from nabla.storage.bags import N
 from nabla.storage.catalog import Entry, LakeState
 from nabla.storage.deletion_vectors import numbers_of
+from nabla.storage.files import Snapshot
 from nabla.storage.find_rows import Located, fetch_rows, places_by_file
 
 Seen = Mapping[str, Entry]
@@ -48,53 +57,209 @@ def named_in(texts: Iterable[str], state: LakeState) -> frozenset[str]:
     return frozenset(name for name in state.entries if name.casefold() in words or "identifier" in words)
 
 
+def mentioned_in(text: str, state: LakeState) -> frozenset[str]:
+    """The tables and views that a query may read: all whose names are words of it, or all if a name is put together."""
+    words = {word.casefold() for word in _WORD.findall(text)}
+    return frozenset(name for name in state.entries if name.casefold() in words or "identifier" in words)
+
+
 def entry_frame(context: LakeContext, workspace: Workspace, entry: Entry) -> DataFrame:
     """A table or view in the version that an entry has."""
     snapshot = table_of(context.log, entry).snapshot(current_version(context.log, entry))
     return user_frame(workspace, snapshot, columns_of(entry))
 
 
-def matching_rows(
+def delete_matching(context: LakeContext, change: TableChange, where: str, seen: Seen) -> None:
+    """Delete the rows that a condition holds for, as the transaction sees the table."""
+    _change_matching(context, change, where, {}, seen)
+
+
+def update_matching(
+    context: LakeContext, change: TableChange, values: Mapping[str, str], where: str, seen: Seen
+) -> None:
+    """Give columns new values in the rows that a condition holds for, as the transaction sees the table."""
+    _change_matching(context, change, where, values, seen)
+
+
+def _change_matching(
     context: LakeContext, change: TableChange, where: str, values: Mapping[str, str], seen: Seen
-) -> pa.Table:
-    """The rows that a condition holds for, as the transaction sees the table, with their copies and new values.
+) -> None:
+    """Change rows on the driver where they are few, and else by Spark's executors.
 
     Subqueries find the objects in `seen` under their names, in a session of their own: other transactions, and the user's
     queries, know other versions by the same names.
     """
-    change.take_over_written()
-    visible = change.visible.names
     place = f'change of table "{change.name}"'
     session = copy_session(context.spark.session) if seen else context.spark.session
     with Workspace(session, context.log.new_staging()) as workspace, context.translating(place):
         for name, entry in seen.items():
             entry_frame(context, workspace, entry).createOrReplaceTempView(name)
+        search = _Search(context, workspace, change, where, values)
+        found = search.rows(is_alone=not seen)
+        if found is None:
+            search.change_by_spark()
+        else:
+            note_rows(change, found, values)
+
+
+def note_rows(change: TableChange, found: pa.Table, values: Mapping[str, str]) -> None:
+    """Note that rows with their copies go, and, where there are `values`, come back with new ones."""
+    names = change.stored.names
+    change.pieces.append(bags.negated(found.select([*names, N])))
+    if not values:
+        return
+    after = [f"new {n}" if f"new {n}" in found.column_names else n for n in names]
+    new = found.select([*after, N]).rename_columns([*names, N])
+    if change.nested:
+        rows = new.drop_columns([N]).rename_columns(change.visible.names)
+        new = bags.counted(nests.canonical_rows(rows, change.visible, change.name).rename_columns(names))
+    change.pieces.append(new)
+
+
+@dataclass(frozen=True)
+class _Search:
+    """The rows of a table that a condition holds for, with their new values."""
+
+    context: LakeContext
+    workspace: Workspace
+    change: TableChange
+    where: str
+    values: Mapping[str, str]
+
+    def rows(self, *, is_alone: bool) -> pa.Table | None:
+        """The rows, with their copies and new values; None if they are too many for the driver. A condition that reads no
+        other table (`is_alone`) may be answered without Spark."""
+        change, visible = self.change, self.change.visible.names
+        take_over(change)
+        if is_alone and not change.nested:
+            found = self._by_duckdb()
+            if found is not None:
+                return found
+        if self._is_for_executors:
+            return None
         if change.pieces:
-            return _with_pending(workspace, change, where, values)
+            return self._with_pending(change.snapshot)
         if not change.snapshot.plain:
             with suppress(PySparkException, Py4JJavaError):  # a hidden row may be one that the condition fails on
-                frame = located_frame(workspace, change.snapshot, visible, with_hidden=True)
-                return _by_places(change, frame.where(where), values)
-        return _by_places(change, located_frame(workspace, change.snapshot, visible).where(where), values)
+                frame = located_frame(self.workspace, change.snapshot, visible, with_hidden=True)
+                return self._fetch(_without_hidden(change, self._places(frame.where(self.where))))
+        frame = located_frame(self.workspace, change.snapshot, visible)
+        return self._fetch(self._places(frame.where(self.where)))
 
+    @property
+    def _is_for_executors(self) -> bool:
+        """Whether so many rows may match that they must not pass the driver."""
+        return self.change.snapshot.rows > write_change.MOST_ON_DRIVER and not self.change.by_driver
 
-def _by_places(change: TableChange, kept: DataFrame, values: Mapping[str, str]) -> pa.Table:
-    """Let Spark find the places and the new values, which takes the columns in the condition and in these only; then fetch
-    the rows."""
-    new = [F.expr(text).alias(f"new {name}") for name, text in values.items()]
-    raw = kept.select(F.col(FILE), F.col(PLACE), *new)
-    found = raw.select(FILE, PLACE, *_new_columns(raw, change, values)).toArrow()
-    found = _without_hidden(change, found).sort_by([(FILE, "ascending"), (PLACE, "ascending")])
-    files, places = found[FILE].cast(pa.string()).combine_chunks(), found[PLACE].cast(pa.int64()).combine_chunks()
-    located = fetch_rows(change.snapshot, places_by_file(files, places))
-    change.located.append(located)
-    order = pc.sort_indices(
-        pa.table({FILE: located.files, PLACE: located.places}), [(FILE, "ascending"), (PLACE, "ascending")]
-    )
-    table = bags.counted(located.rows.take(order))
-    for name in found.column_names[2:]:
-        table = table.append_column(found.schema.field(name), found[name])
-    return types.conform(table, _matched_shape(change, values))
+    def change_by_spark(self) -> None:
+        """Find the places of rows by Spark. Few rows are then changed by the driver, and others by Spark, too."""
+        change, names = self.change, self.change.visible.names
+        places = self._marked_places()
+        if sum(map(len, places.values())) <= write_change.MOST_ON_DRIVER:
+            chosen = only_places(change.snapshot, places)
+            if change.pieces:
+                found = self._with_pending(chosen)
+            else:
+                found = self._fetch(self._places(located_frame(self.workspace, chosen, names)))
+            note_rows(change, found, self.values)
+            return
+        if change.pieces:
+            settle(change)
+            places = self._marked_places()
+        compute = self._new_rows if self.values else None
+        new_staging = self.context.log.new_staging
+        done = change_rows(self.workspace, change.snapshot, names, places, new_staging, compute)
+        change.advance(done.adds, done.removes, done.inserted, done.deleted)
+
+    def _marked_places(self) -> dict[str, BitMap64]:
+        frame = located_frame(self.workspace, self.change.snapshot, self.change.visible.names)
+        return marked_places(frame.where(self.where).select(FILE, PLACE))
+
+    def _new_rows(self, frame: DataFrame) -> DataFrame:
+        """The rows with their new values, under the stored names."""
+        change, visible = self.change, self.change.visible.names
+        new = [F.expr(text).alias(f"new {name}") for name, text in self.values.items()]
+        raw = frame.select(*map(quote, visible), *new)
+        made = dict(zip(self.values, _new_columns(raw, change, self.values), strict=True))
+        return raw.select(*(made.get(name, F.col(quote(name))) for name in visible))
+
+    def _by_duckdb(self) -> pa.Table | None:
+        """The rows; None if they are too many, or Spark has to be asked for another reason. Spark resolves the condition, so
+        that it means what it would mean there."""
+        change = self.change
+        shape = types.rename(change.stored, change.visible.names)
+        numbers = [StructField(FILE, LongType()), StructField(PLACE, LongType())]
+        query = self._raw(empty(self.workspace.session, StructType([*shape, *numbers])).where(self.where))
+        plan = read_rows_query(query)
+        if plan is None or any(isinstance(field.dataType, NullType) for field in query.schema):
+            return None
+        stored = dict(zip(change.visible.names, change.stored.names, strict=True))
+        schema = types.arrow_schema(query.schema)
+        found = find_places(plan, change.snapshot, stored, schema, write_change.MOST_ON_DRIVER)
+        if found is None or found.num_rows > write_change.MOST_ON_DRIVER:
+            return None
+        pending = None
+        if change.pieces:
+            net = change.net()
+            chosen = find_in_rows(plan, net.drop_columns([N]).rename_columns(change.visible.names), schema)
+            if chosen is None:
+                return None
+            pending = self._with_new(net.take(chosen[PLACE]), self._fitted(chosen, query.schema))
+        here = self._fetch(self._fitted(found, query.schema))
+        return here if pending is None else pa.concat_tables([here, pending])
+
+    def _fitted(self, found: pa.Table, shown: StructType) -> pa.Table:
+        """New values as the table stores them."""
+        change = self.change
+        for number, name in enumerate(self.values, 2):
+            new = intake.fit_arrow(found[number], shown[number].dataType, change.visible[name], change.name)
+            found = found.set_column(number, f"new {change.stored.names[change.visible.names.index(name)]}", new)
+        return found
+
+    def _with_new(self, rows: pa.Table, found: pa.Table) -> pa.Table:
+        """Counted rows with the new values that were found for them."""
+        for name in found.column_names[2:]:
+            rows = rows.append_column(found.schema.field(name), found[name])
+        return types.conform(rows, _matched_shape(self.change, self.values))
+
+    def _places(self, kept: DataFrame) -> pa.Table:
+        """Let Spark find the places and the new values, which takes the columns in the condition and in these only."""
+        return self._query(kept).toArrow()
+
+    def _query(self, kept: DataFrame) -> DataFrame:
+        raw = self._raw(kept)
+        return raw.select(FILE, PLACE, *_new_columns(raw, self.change, self.values))
+
+    def _raw(self, kept: DataFrame) -> DataFrame:
+        new = [F.expr(text).alias(f"new {name}") for name, text in self.values.items()]
+        return kept.select(F.col(FILE), F.col(PLACE), *new)
+
+    def _fetch(self, found: pa.Table) -> pa.Table:
+        """The rows at places that were found, with the new values that were found there."""
+        change = self.change
+        found = found.sort_by([(FILE, "ascending"), (PLACE, "ascending")])
+        files, places = found[FILE].cast(pa.string()).combine_chunks(), found[PLACE].cast(pa.int64()).combine_chunks()
+        located = fetch_rows(change.snapshot, places_by_file(files, places))
+        change.located.append(located)
+        order = pc.sort_indices(
+            pa.table({FILE: located.files, PLACE: located.places}), [(FILE, "ascending"), (PLACE, "ascending")]
+        )
+        return self._with_new(bags.counted(located.rows.take(order)), found)
+
+    def _with_pending(self, snapshot: Snapshot) -> pa.Table:
+        """The rows of a version of the table, and of earlier operations of the transaction, which have no places."""
+        change, values = self.change, self.values
+        visible, stored = change.visible.names, change.stored.names
+        frame = located_frame(self.workspace, snapshot, visible).withColumn(N, F.lit(1).cast("bigint"))
+        pending = self.workspace.hold(change.net(), types.with_weight(change.stored)).toDF(*visible, N)
+        nowhere = [F.lit(None).cast("string").alias(FILE), F.lit(None).cast("bigint").alias(PLACE)]
+        kept = frame.unionAll(pending.select(*map(quote, visible), *nowhere, N)).where(self.where)
+        old = [F.col(quote(v)).alias(s) for v, s in zip(visible, stored, strict=True)]
+        new = [F.expr(text).alias(f"new {name}") for name, text in values.items()]
+        raw = kept.select(*old, F.col(N), F.col(FILE), F.col(PLACE), *new)
+        table = raw.select(*map(quote, [*stored, N]), FILE, PLACE, *_new_columns(raw, change, values)).toArrow()
+        _note_places(change, table)
+        return types.conform(table.drop_columns([FILE, PLACE]), _matched_shape(change, values))
 
 
 def _without_hidden(change: TableChange, found: pa.Table) -> pa.Table:
@@ -105,21 +270,6 @@ def _without_hidden(change: TableChange, found: pa.Table) -> pa.Table:
             here = pc.equal(found[FILE], pa.scalar(file.path))
             found = found.filter(pc.invert(pc.and_(here, pc.is_in(found[PLACE], value_set=hidden))))
     return found
-
-
-def _with_pending(workspace: Workspace, change: TableChange, where: str, values: Mapping[str, str]) -> pa.Table:
-    """The rows of the table and of earlier operations of the transaction, which have no places."""
-    visible, stored = change.visible.names, change.stored.names
-    frame = located_frame(workspace, change.snapshot, visible).withColumn(N, F.lit(1).cast("bigint"))
-    pending = workspace.hold(change.net(), types.with_weight(change.stored)).toDF(*visible, N)
-    nowhere = [F.lit(None).cast("string").alias(FILE), F.lit(None).cast("bigint").alias(PLACE)]
-    kept = frame.unionAll(pending.select(*map(quote, visible), *nowhere, N)).where(where)
-    old = [F.col(quote(v)).alias(s) for v, s in zip(visible, stored, strict=True)]
-    new = [F.expr(text).alias(f"new {name}") for name, text in values.items()]
-    raw = kept.select(*old, F.col(N), F.col(FILE), F.col(PLACE), *new)
-    table = raw.select(*map(quote, [*stored, N]), FILE, PLACE, *_new_columns(raw, change, values)).toArrow()
-    _note_places(change, table)
-    return types.conform(table.drop_columns([FILE, PLACE]), _matched_shape(change, values))
 
 
 def _matched_shape(change: TableChange, values: Mapping[str, str]) -> StructType:

@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql.types import StructType
 
 from nabla.engine import intake, types
-from nabla.errors import NablaError
+from nabla.errors import NablaError, wrong_argument
 from nabla.frontends.nested.schema import check_order
 from nabla.lake.constraints.constraints import ConstraintDefinition, check_action, declared_constraints
 from nabla.lake.context import LakeContext
@@ -20,9 +20,18 @@ from nabla.lake.refresh.create import Built, Definition, create
 from nabla.lake.write import nested_tables as nests
 from nabla.lake.write.new_table import new_table
 from nabla.storage import locations
-from nabla.storage.catalog import MARKS_ROWS, Entry, LakeState, Part
+from nabla.storage.catalog import CLUSTER_BY, DELTA_FEED, MARKS_ROWS, Entry, LakeState, Part
 from nabla.storage.locations import is_inside
 from nabla.storage.table import StoredTable
+
+
+@dataclass(frozen=True)
+class Storing:
+    """How a table is stored: see `Lake.create_table`."""
+
+    deletion_vectors: bool | None = None
+    feed: str | None = None
+    cluster_by: str | Sequence[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -72,7 +81,7 @@ def create_table(
     key: str | Sequence[str] | None,
     foreign_keys: Mapping[str, str] | None,
     enforce: bool | str,
-    marks_rows: bool | None,
+    storing: Storing,
 ) -> None:
     """Create a table, and with `enforce` the constraints that its key and foreign keys stand for."""
     state = context.log.state()
@@ -81,7 +90,7 @@ def create_table(
     keys = key_of(key, shape, what)
     foreign = context.names(state).check_foreign_keys(foreign_keys, shape, what)
     declared = {"schema": shape.json(), "key": keys, "foreign_keys": foreign, "enforced": True}
-    definition = {**declared, **_marking(context, marks_rows)}
+    definition = {**declared, **_stored_as(context, storing, shape, what)}
     definitions: list[Definition] = [TableDefinition(name, shape, data, definition)]
     if enforce is not False:
         action = check_action("reject" if enforce is True else enforce)
@@ -102,7 +111,7 @@ def create_nested(context: LakeContext, name: str, schema: str | StructType | No
         "key": nests.nested_key(shape),
         "foreign_keys": {},
         "nested": True,
-        **_marking(context, None),
+        **_stored_as(context, Storing(), shape, f'table "{name}"'),
     }
     if data is not None:
         data = nests.canonical(data, shape, name)
@@ -122,19 +131,33 @@ def register(context: LakeContext, name: str, path: str | os.PathLike[str], key:
     create(context, context.log.state(), "register", [RegisteredDefinition(name, table, key)])
 
 
-def _marking(context: LakeContext, wanted: bool | None) -> dict[str, bool]:
-    """What the definition of a table says of its deleted rows. A table at a URL cannot have deletion vectors."""
+def check_feed(context: LakeContext, feed: str | None) -> bool:
+    """Whether a table or view is to have Delta's change data feed. One at a URL cannot have it."""
+    if feed not in (None, "delta"):
+        raise wrong_argument("feed", feed, '"delta", or nothing')
+    if feed is not None:
+        _refuse_at_url(context, "feed=")
+    return feed is not None
+
+
+def _stored_as(context: LakeContext, storing: Storing, shape: StructType, what: str) -> dict[str, Any]:
+    """What the definition of a table says of its files."""
+    clusters = key_of(storing.cluster_by, shape, what)
+    if storing.deletion_vectors:
+        _refuse_at_url(context, "deletion_vectors=")
+    marks_rows = context.log.marks_rows if storing.deletion_vectors is None else storing.deletion_vectors
+    said = {MARKS_ROWS: marks_rows, DELTA_FEED: check_feed(context, storing.feed), CLUSTER_BY: clusters}
+    return {option: value for option, value in said.items() if value}
+
+
+def _refuse_at_url(context: LakeContext, option: str) -> None:
     if locations.is_url(context.path):
-        if wanted:
-            raise NablaError(
-                "NABLA_ARGUMENT",
-                "tables of a lake at a URL cannot have deletion vectors",
-                place="deletion_vectors=",
-                remedy="Leave it out.",
-            )
-        return {}
-    marks_rows = context.log.marks_rows if wanted is None else wanted
-    return {MARKS_ROWS: True} if marks_rows else {}
+        raise NablaError(
+            "NABLA_ARGUMENT",
+            "tables of a lake at a URL can have neither deletion vectors nor a change data feed",
+            place=option,
+            remedy="Leave it out.",
+        )
 
 
 def _refuse_declarations(shape: StructType, name: str) -> None:
@@ -154,7 +177,7 @@ def _new_shape(
     """The schema of a new table whose name is free."""
     context.names(state).check_new(name)
     what = f'table "{name}"'
-    shape = shape_of(schema, data, what, context.spark.session)
+    shape = shape_of(schema, data, what, lambda: context.spark.session)
     types.check_storable(shape, what)
     check_columns(shape.names, what)
     return shape

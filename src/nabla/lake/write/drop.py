@@ -12,6 +12,6 @@ def drop(context: LakeContext, name: str, *kinds: str) -> None:
     names = context.names(state)
     entry = names.droppable(name, kinds)
     own = names.auxiliary_to(entry.name)
-    with Commit(context, state) as commit:
+    with context.events.run("drop", [entry.name]), Commit(context, state) as commit:
         commit.drop([entry.name, *own])
         commit.publish(f"drop {entry.kind}")

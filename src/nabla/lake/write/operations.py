@@ -7,21 +7,28 @@ from collections.abc import Mapping
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from nabla.engine import intake
+from nabla.engine import intake, types
+from nabla.engine.large_change import change_rows, places_of_rows
+from nabla.engine.marked_rows import FILE, PLACE, located_frame
+from nabla.engine.spark.bags import consolidate, weigh
+from nabla.engine.spark.frames import Workspace, read_parquet
 from nabla.frontends.nested.equations import Sign
 from nabla.frontends.nested.model import Relation
 from nabla.lake.context import LakeContext
 from nabla.lake.write import nested_tables as nests
-from nabla.lake.write.conditions import Seen, matching_rows
+from nabla.lake.write import write_change
+from nabla.lake.write.conditions import Seen, delete_matching, update_matching
 from nabla.lake.write.nested_checks import check_written
-from nabla.lake.write.table_change import TableChange
-from nabla.storage import bags
+from nabla.lake.write.new_table import clustered
+from nabla.lake.write.table_change import TableChange, absent_rows
+from nabla.lake.write.write_change import settle, take_over
+from nabla.storage import bags, files, locations
 from nabla.storage.bags import N
 
 
 def insert_frame(change: TableChange, frame: DataFrame, folder: str) -> None:
     """Let Spark write its rows into a new folder; these files become files of the table as they are."""
-    frame.toDF(*change.stored.names).write.parquet(folder)
+    clustered(frame, change.entry.definition).toDF(*change.stored.names).write.parquet(folder)
     if change.nested:
         check_written(folder, change.visible, change.name)
     change.written.append(folder)
@@ -35,24 +42,42 @@ def read_rows(change: TableChange, data: intake.Data) -> pa.Table:
 
 
 def delete_rows(change: TableChange, rows: pa.Table) -> None:
-    change.take_over_written()
+    take_over(change)
     change.add(rows, -1)
     change.needed.append(bags.split(change.net())[0])
 
 
+def delete_frame(context: LakeContext, change: TableChange, frame: DataFrame, folder: str) -> None:
+    """Delete one copy for each row of a DataFrame. Spark computes it once, and finds the rows if they are many."""
+    frame = frame.toDF(*change.stored.names)
+    frame.write.parquet(folder)
+    count = sum(locations.parquet_footer(path).num_rows for path in locations.parquet_files(folder))
+    if count == 0:
+        return
+    if count <= write_change.MOST_ON_DRIVER or change.by_driver:
+        rows = types.conform(files.read_folder(folder), change.stored)
+        delete_rows(change, rows)
+        return
+    settle(change)
+    with Workspace(frame.sparkSession, context.log.new_staging()) as workspace:
+        wanted = read_parquet(workspace.session, locations.parquet_files(folder), change.stored)
+        table = located_frame(workspace, change.snapshot, change.stored.names)
+        places = places_of_rows(table, wanted)
+        if sum(map(len, places.values())) < count:
+            left = weigh(wanted, 1).unionAll(weigh(table.drop(FILE, PLACE), -1))
+            missing = consolidate(left, change.stored.names).where(f"{N} > 0").limit(3).toArrow()
+            raise absent_rows(change.name, missing)
+        staging = context.log.new_staging
+        done = change_rows(workspace, change.snapshot, change.stored.names, places, staging, None)
+    change.advance(done.adds, done.removes, done.inserted, done.deleted)
+
+
 def delete_where(context: LakeContext, change: TableChange, where: str, seen: Seen) -> None:
-    change.pieces.append(bags.negated(matching_rows(context, change, where, {}, seen)))
+    delete_matching(context, change, where, seen)
 
 
 def update_where(context: LakeContext, change: TableChange, values: Mapping[str, str], where: str, seen: Seen) -> None:
-    both = matching_rows(context, change, where, values, seen)
-    names = change.stored.names
-    after = [f"new {n}" if f"new {n}" in both.column_names else n for n in names]
-    new = both.select([*after, N]).rename_columns([*names, N])
-    if change.nested:
-        rows = new.drop_columns([N]).rename_columns(change.visible.names)
-        new = bags.counted(nests.canonical_rows(rows, change.visible, change.name).rename_columns(names))
-    change.pieces += [bags.negated(both.select([*names, N])), new]
+    update_matching(context, change, values, where, seen)
 
 
 def merge_rows(change: TableChange, rows: Relation, sign: Sign) -> None:

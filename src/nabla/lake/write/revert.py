@@ -21,14 +21,16 @@ from nabla.lake.objects.graph import is_derived, sources_of
 from nabla.lake.objects.sources import make_source
 from nabla.lake.reports import Reverted, RevertReport
 from nabla.lake.write.commit import Commit, retry
-from nabla.storage import bags, changes, files
-from nabla.storage.catalog import Entry, LakeState, Part
+from nabla.storage import bags, capture, changes, files
+from nabla.storage.catalog import DELTA_FEED, Entry, LakeState, Part
+from nabla.storage.changes import has_same_rows
 
 
 def revert(context: LakeContext, version: int) -> RevertReport:
     """Give everything the content back that it had at a version of the lake, in one commit."""
     try:
-        return retry(context, lambda: _attempt(context, version))
+        with context.events.run("revert"):
+            return retry(context, lambda: _attempt(context, version))
     finally:
         context.subscriptions.deliver()
 
@@ -46,6 +48,7 @@ def _attempt(context: LakeContext, version: int) -> RevertReport:
         commit.check()
         if commit.changes:
             commit.publish("revert")
+        commit.end_views()
     return RevertReport(reports)
 
 
@@ -72,29 +75,53 @@ class _WayBack:
         old, new = old.without_ahead, self.now.entries[old.name].without_ahead
         if old.kind == "registered":
             return False
-        return {n: p.version for n, p in old.parts.items()} != {n: p.version for n, p in new.parts.items()} or (
-            old.facts.get("sources") != new.facts.get("sources")
-        )
+        moved = (name for name, part in old.parts.items() if not self._has_same_rows(part, new.parts[name]))
+        return any(name != "feed" for name in moved) or not self._reflects_same(old, new)
+
+    def _reflects_same(self, old: Entry, new: Entry) -> bool:
+        """Whether a view reflects the same rows of its sources as it did then."""
+        now, then = new.facts.get("sources", {}), old.facts.get("sources", {})
+        return now.keys() == then.keys() and all(self._version_now(name, then[name]) == now[name] for name in now)
+
+    def _version_now(self, source: str, version: int) -> int:
+        """The newest version of a source if that has the rows of an old one, else the old one."""
+        entry = self.now.entries[source]
+        if entry.kind == "registered" or version < 0:
+            return version
+        part = entry.parts["data"]
+        return part.version if self._has_same_rows(replace(part, version=version), part) else version
+
+    def _has_same_rows(self, old: Part, new: Part) -> bool:
+        """Whether a part has the rows that it had then, maybe in other files."""
+        if old.version == new.version:
+            return True
+        return old.version < new.version and has_same_rows(self.context.log.table(new), old.version, new.version)
 
     def entry(self, name: str) -> tuple[Entry, Reverted]:
         old, new = self.then.entries[name].without_ahead, self.now.entries[name].without_ahead
         source = make_source(self.context.log, name, self.now, old.parts["data"].version, new.parts["data"].version)
-        large = not is_derived(old) and source.changed_rows > changes.RECORDED_ROWS
+        captures = bool(new.definition.get(DELTA_FEED))
+        large = not is_derived(old) and source.changed_rows > changes.RECORDED_ROWS and not captures
         change = None if large else bags.negated(source.change_rows())
         parts = {n: self._restore(p, new.parts[n]) for n, p in old.parts.items() if n != "feed"}
         facts = {**new.facts, **{fact: old.facts[fact] for fact in ("rows", "clock") if fact in old.facts}}
         if is_derived(old):
             assert change is not None
             parts["feed"] = self._publish(new.parts["feed"], change, parts["data"].version)
+            if captures and change.num_rows:
+                parts["data"] = _with_metadata(parts["data"], capture.capture(source.table.folder, change))
             facts["sources"] = {s: self._reflected_version(s, v) for s, v in old.facts["sources"].items()}
         elif change is not None:
             recorded = changes.record(source.table.folder, change)
-            parts["data"] = _with_metadata(parts["data"], {changes.KEY: [file.to_json() for file in recorded]})
+            said = {changes.KEY: [file.to_json() for file in recorded]}
+            if captures and change.num_rows:
+                said |= capture.capture(source.table.folder, change)
+            parts["data"] = _with_metadata(parts["data"], said)
         counts = [None, None] if change is None else [bags.total(rows) for rows in bags.split(change)]
         return replace(new, parts=parts, facts=facts), Reverted(name, parts["data"].version, counts[1], counts[0])
 
     def _restore(self, old: Part, new: Part) -> Part:
-        if old.version == new.version:
+        if self._has_same_rows(old, new):
             return new
         before, after = self.context.log.snapshot(old), self.context.log.snapshot(new)
         there, wanted = ({(f.path, f.hidden) for f in version.files} for version in (after, before))
@@ -111,8 +138,8 @@ class _WayBack:
         """The version of a source that a reverted view reflects: a view that was up to date is so again, and one that lagged
         behind lags again."""
         old, new = self.then.entries[source].parts["data"], self.now.entries[source].parts["data"]
-        back = version == old.version and source in self.names and new.version != old.version
-        return new.version + 1 if back else version
+        back = version == old.version and source in self.names and not self._has_same_rows(old, new)
+        return new.version + 1 if back else self._version_now(source, version)
 
 
 def _with_metadata(part: Part, metadata: Mapping[str, Any]) -> Part:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,9 +13,10 @@ from nabla.engine import types
 from nabla.engine.apply import Replacement
 from nabla.errors import NablaError
 from nabla.lake.objects.names import is_nested
-from nabla.storage import bags, files
+from nabla.storage import bags, files, locations
 from nabla.storage.bags import N
 from nabla.storage.catalog import Entry
+from nabla.storage.files import DataFile
 from nabla.storage.find_rows import Located
 from nabla.storage.replace import compare_rows
 from nabla.storage.table import Snapshot
@@ -24,7 +26,11 @@ from nabla.storage.table import Snapshot
 class TableChange:
     """The net change of one table so far: signed rows (`pieces`), folders of files that Spark wrote (`written`), or rows by
     key (`replacement`). `visible` is the schema that users see, `snapshot` the table before the change, and `needed` are rows
-    that must have been there. `located` are rows that a condition has found, with the files and places where they are."""
+    that must have been there. `located` are rows that a condition has found, with the files and places where they are.
+
+    Changes of millions of rows are made in files at once: then `snapshot` has them, `base` is the table before, and `moved`
+    says how many rows they have inserted and deleted. Rows of nested tables, and those that may be set aside, are changed
+    `by_driver`, however many there are."""
 
     name: str
     entry: Entry
@@ -35,10 +41,22 @@ class TableChange:
     replacement: Replacement | None = None
     needed: list[pa.Table] = field(default_factory=list)
     located: list[Located] = field(default_factory=list)
+    base: Snapshot | None = None
+    moved: tuple[int, int] = (0, 0)
+    by_driver: bool = False
 
     @property
     def changed(self) -> bool:
-        return bool(self.pieces or self.written or self.replacement)
+        return bool(self.pieces or self.written or self.replacement or self.base)
+
+    def advance(self, adds: Sequence[DataFile], removes: Sequence[DataFile], inserted: int, deleted: int) -> None:
+        """Go on from files that are written, and that no commit names yet. What was to be written before is in them."""
+        self.base = self.base or self.snapshot
+        gone = {file.path for file in removes}
+        kept = (file for file in self.snapshot.files if file.path not in gone)
+        self.snapshot = replace(self.snapshot, files=(*kept, *adds))
+        self.moved = (self.moved[0] + inserted, self.moved[1] + deleted)
+        self.pieces, self.written, self.replacement, self.needed, self.located = [], [], None, [], []
 
     @property
     def stored(self) -> StructType:
@@ -73,6 +91,10 @@ class TableChange:
         if every:
             return Located(kept, places["file"].combine_chunks(), places["place"].combine_chunks(), complete)
         return Located(kept, first["file"].combine_chunks(), first["place"].combine_chunks())
+
+    def count_written(self) -> int:
+        """The number of rows that Spark wrote."""
+        return sum(locations.parquet_footer(f).num_rows for path in self.written for f in locations.parquet_files(path))
 
     def take_over_written(self) -> None:
         """Read the rows that Spark wrote: an operation after theirs may concern them."""

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from nabla.engine import types
+from nabla.engine.large_change import capture_change
 from nabla.errors import NablaError
 from nabla.lake.context import LakeContext
+from nabla.lake.objects.graph import quarantined_tables
+from nabla.lake.objects.names import is_nested
 from nabla.lake.write.commit import Commit
 from nabla.lake.write.table_change import TableChange
-from nabla.lake.write.write_change import write_change
+from nabla.lake.write.write_change import take_over, write_change
 from nabla.storage import locations
 from nabla.storage.catalog import LakeState
+from nabla.storage.table import Snapshot
+from nabla.storage.uncommitted import Uncommitted
 
 
 class TableChanges:
-    """The changes by table. `close` deletes the folders that Spark wrote into for them."""
+    """The changes by table. `close` deletes the folders that Spark wrote into for them, and files that were to become files of
+    tables, unless they were handed over to a commit."""
 
     def __init__(self, context: LakeContext, state: LakeState) -> None:
         self.state = state
         self._context = context
         self._changes: dict[str, TableChange] = {}
         self._staging: list[str] = []
+        self.uncommitted = Uncommitted()
 
     @property
     def tables(self) -> frozenset[str]:
@@ -46,7 +56,8 @@ class TableChanges:
                 "enforced"
             ):  # a table of Nabla 0.1, which took NOT NULL and lengths for comments
                 visible = types.to_stored(visible, visible.names)
-            self._changes[entry.name] = TableChange(entry.name, entry, visible, snapshot)
+            alone = is_nested(entry) or entry.name in quarantined_tables(self.state)
+            self._changes[entry.name] = TableChange(entry.name, entry, visible, snapshot, by_driver=alone)
         return self._changes[entry.name]
 
     def new_staging(self) -> str:
@@ -57,17 +68,27 @@ class TableChanges:
     def take_over_written(self) -> None:
         """Read the rows that Spark wrote. Needed where the changes are put into more than one commit: the files of one that
         is not published are deleted."""
-        for change in self._changes.values():
-            change.take_over_written()
+        with self.uncommitted:
+            for change in self._changes.values():
+                take_over(change)
 
     def put_into(self, commit: Commit) -> None:
         """Write all changes, and put the tables as they would be into a commit."""
         for change in self._changes.values():
-            done = write_change(change)
+            done = write_change(change, self._capture)
             if done is not None:
                 commit.put({change.name: done[0]}, {change.name: done[1]})
 
+    def _capture(self, before: Snapshot, after: Snapshot) -> Mapping[str, Any]:
+        with self._context.spark.workspace("large") as workspace:
+            return capture_change(workspace, before, after, self.new_staging())
+
+    def hand_over(self, commit: Commit) -> None:
+        """Let a commit that is about to be published decide about the files that were written for the changes so far."""
+        commit.take_over(self.uncommitted)
+
     def close(self) -> None:
+        self.uncommitted.discard()
         for folder in self._staging:
             locations.remove_folder(folder)
         self._staging = []

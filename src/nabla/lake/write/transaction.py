@@ -12,18 +12,21 @@ from pyspark.sql import DataFrame
 
 from nabla._arguments import check_arguments
 from nabla.engine import intake
+from nabla.engine.spark.frames import Workspace
 from nabla.errors import Conflict, NablaError
 from nabla.frontends.nested.equations import Sign
-from nabla.lake.constraints.quarantine import hold_back, quarantined_tables
+from nabla.lake.constraints.quarantine import hold_back
 from nabla.lake.context import LakeContext
-from nabla.lake.objects.graph import is_derived, read_through
+from nabla.lake.housekeeping.turns import take_turn
+from nabla.lake.objects.graph import is_derived, quarantined_tables, read_through
 from nabla.lake.objects.sources import count_keys
 from nabla.lake.refresh.rules import tables_of_question
 from nabla.lake.write import nested_tables as nests
 from nabla.lake.write.commit import Commit, retry
-from nabla.lake.write.conditions import Seen, entry_frame, named_in
-from nabla.lake.write.fresh import ask_fresh, read_fresh
+from nabla.lake.write.conditions import Seen, entry_frame, mentioned_in, named_in
+from nabla.lake.write.fresh import ask_fresh, query_fresh, read_fresh
 from nabla.lake.write.operations import (
+    delete_frame,
     delete_rows,
     delete_where,
     insert_frame,
@@ -34,7 +37,7 @@ from nabla.lake.write.operations import (
 )
 from nabla.lake.write.table_change import TableChange
 from nabla.lake.write.table_changes import TableChanges
-from nabla.lake.write.write_change import write_change
+from nabla.lake.write.write_change import take_over, write_change
 from nabla.storage.catalog import Entry
 from nabla.storage.uncommitted import Lease, Uncommitted
 
@@ -57,6 +60,8 @@ class Transaction:
         self._uncommitted = Uncommitted()
         self._lease: Lease | None = None
         self._closed = False
+        self._workspaces: list[Workspace] = []
+        """Those of frames that users hold."""
 
     def __enter__(self) -> Transaction:
         return self
@@ -92,7 +97,11 @@ class Transaction:
                 place=f'table "{table}"',
                 remedy="Pass where= or rows=.",
             )
-        if rows is not None:
+        if isinstance(rows, DataFrame) and not change.nested:
+            with self._translating(change):
+                frame = intake.fit_frame(rows, change.visible, change.name)
+            self._do(table, lambda c: delete_frame(self._context, c, frame, self._changes.new_staging()))
+        elif rows is not None:
             arrow = self._read_rows(change, rows)
             self._do(table, lambda c: delete_rows(c, arrow))
         else:
@@ -153,6 +162,19 @@ class Transaction:
         self._reads.add(entry.name)
         return entry_frame(self._context, self._context.spark.home, self._changed_entry(entry))
 
+    def sql(self, text: str) -> DataFrame:
+        """Run a query over the state that this transaction would make: tables with its changes, and views as they would be
+        after a refresh. To use before the transaction ends."""
+        state = self.changes.state
+        names = mentioned_in(text, state)
+        self._reads |= read_through(names, state)
+        entries = {name: state.entries[name] for name in sorted(names)}
+        views = [entry for entry in entries.values() if is_derived(entry)]
+        tables = {name: self._changed_entry(e) for name, e in entries.items() if not is_derived(e)}
+        frame, workspace = query_fresh(self._context, text, self._changes, tables, views)
+        self._workspaces.append(workspace)
+        return frame
+
     def ask(self, question: str) -> DataFrame:
         """Answer a question about a predicate of the rules, `path(1, X)`, in the state that this transaction would make."""
         state = self.changes.state
@@ -163,13 +185,15 @@ class Transaction:
         """Write the net change of every table and make it visible in one step."""
         self._check_open()
         try:
-            done = retry(self._context, self._commit_once, self._replay)
+            with self._context.events.run("transaction", sorted(self._changes.tables)):
+                done = retry(self._context, self._commit_once, self._replay)
         finally:
             self._close()
         for name in done.moved & self._changes.tables:
             with suppress(NablaError, OSError):  # the transaction is committed, and counts only help
                 count_keys(self._context.log, name, done.info[name]["inserted"] + done.info[name]["deleted"])
         self._context.subscriptions.deliver(done.moved)
+        take_turn(self._context, self._changes.state.version, done.moved)
 
     @property
     def changes(self) -> TableChanges:
@@ -206,7 +230,7 @@ class Transaction:
         change = self._change(table)
         if self._lease is None:  # Spark may write rows now, long before they are committed
             self._lease = self._context.log.leases.take()
-        with self._translating(change):
+        with self._translating(change), self._changes.uncommitted:
             operation(change)
 
     def _seen_by(self, change: TableChange, *texts: str) -> Seen:
@@ -220,7 +244,8 @@ class Transaction:
         change = self._changes.find(entry.name)
         if change is None or not change.changed:
             return entry
-        change.take_over_written()
+        with self._changes.uncommitted:
+            take_over(change)
         with self._uncommitted:
             done = write_change(change)
         return done[0] if done else entry
@@ -229,7 +254,7 @@ class Transaction:
         """Do everything again on the lake's new state: the transaction takes place after the one that came first."""
         before, state = self._changes, self._context.log.state()
         for name in sorted(self._reads):
-            if before.state.entries.get(name) != state.entries.get(name):
+            if not state.has_same_content(before.state, name):
                 raise Conflict(
                     "NABLA_CONFLICT",
                     f'"{name}", which the transaction has read, was changed in the meantime',
@@ -253,5 +278,7 @@ class Transaction:
                 if not hold_back(self._changes, commit):
                     commit.check()
                     if commit.changes:
+                        self._changes.hand_over(commit)
                         commit.publish("transaction", self._reads | self._evaluated)
+                        commit.end_views()
                     return commit

@@ -1,0 +1,1 @@
+"""Queries answered from views: which views may, what the data proves, and the answer."""
