@@ -1,5 +1,5 @@
 # make demo: see it work.  make test: see that it is right, make test-cluster: on a cluster too.  make bench: measure it.
-# make test-browser: the console in Chromium, make screenshots: its pages.  make check: lint, types, layers.
+# make test-browser: the console in Chromium, make screenshots: its pages.  make test-store: on an S3 server.  make check: lint, types, layers.
 # make docs, make fixtures: the pages and the golden files that are made from the code.
 # make site: the documentation as a site.  make package: wheel and sdist, tried.  make test-versions: Pythons and Sparks.
 PYTHON ?= python3
@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 # Tests start many processes. Without compiled modules each of them would compile all modules again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup java demo test test-cluster test-versions test-browser screenshots chromium check format bench fixtures docs site package clean
+.PHONY: help setup java demo test test-cluster test-versions test-browser test-store screenshots chromium check format bench fixtures docs site package clean
 
 help:
 	@sed -n '1,4s/^# //p' Makefile
@@ -67,6 +67,12 @@ test-browser: setup chromium
 screenshots: setup chromium
 	rm -rf build/shop && $(BIN)/nabla demo --lake build/shop > /dev/null
 	$(BIN)/python -m nabla.dev.screenshots build/shop build/screenshots
+
+$(BIN)/versitygw: $(VENV)/.dev
+	scripts/install-versitygw $(BIN)
+
+test-store: setup $(BIN)/versitygw
+	$(BIN)/pytest -q tests/store
 
 check: setup
 	$(BIN)/ruff check

@@ -102,7 +102,7 @@ def test_a_bank_under_load_stays_balanced(bank: Path, tmp_path: Path) -> None:
 def test_processes_killed_at_any_moment_leave_the_books_balanced(bank: Path, tmp_path: Path) -> None:
     path = tmp_path / "bank"
     shutil.copytree(bank, path)
-    killed = kills.run(path, 6, Random(1), context)
+    killed = kills.run(path, tmp_path / "acknowledged", 6, Random(1), context)
     assert killed.total() >= 6
 
 

@@ -13,7 +13,7 @@ from nabla.storage import locations
 
 @pytest.fixture(params=["path", "url"])
 def home(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return str(tmp_path) if request.param == "path" else tmp_path.as_uri()
+    return str(tmp_path) if request.param == "path" else f"memory://{tmp_path.name}"
 
 
 def test_files_come_and_go(home: str) -> None:
@@ -34,13 +34,14 @@ def test_files_come_and_go(home: str) -> None:
     assert locations.size(f"{folder}/one.parquet") > 100
     assert locations.modified(f"{folder}/one.parquet") > 1e9
     locations.move(f"{folder}/one.parquet", f"{home}/a/two.parquet")
-    assert locations.names(folder) == []
-    assert sorted(locations.names(f"{home}/a")) == ["b", "two.parquet"]
+    assert not locations.exists(f"{folder}/one.parquet")
+    assert sorted(locations.names(f"{home}/a"))[-1] == "two.parquet"
     assert locations.parquet_files(f"{home}/a") == [f"{home}/a/two.parquet"]
-    assert [(f, sorted(s), n) for f, s, n in locations.tree(f"{home}/a")] == [
-        (f"{home}/a", ["b"], ["two.parquet"]),
-        (f"{home}/a/b", [], []),
-    ]
+    # Where there are only objects, an empty folder is none.
+    folders = [] if locations.is_url(home) else ["b"]
+    below = [(f"{home}/a/{name}", [], []) for name in folders]
+    found = [(f, sorted(s), n) for f, s, n in locations.tree(f"{home}/a")]
+    assert found == [(f"{home}/a", folders, ["two.parquet"]), *below]
     locations.remove(f"{home}/a/two.parquet")
     assert not locations.exists(f"{home}/a/two.parquet")
     locations.remove_folder(f"{home}/a")
@@ -53,19 +54,34 @@ def test_what_is_missing_is_not_there(home: str) -> None:
     with pytest.raises(NablaError, match="NABLA_VACUUMED"):
         locations.parquet_files(f"{home}/nothing")
     locations.remove_folder(f"{home}/nothing")
-    for look in (locations.names, locations.remove, locations.modified, locations.open_text, locations.parquet_footer):
+    for look in (locations.names, locations.modified, locations.open_text, locations.parquet_footer):
         with pytest.raises(FileNotFoundError):
             look(f"{home}/nothing")
+    if not locations.is_url(home):  # stores do not tell
+        with pytest.raises(FileNotFoundError):
+            locations.remove(f"{home}/nothing")
 
 
-def test_texts_are_read(home: str, tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text('{"name": "Ὅμηρος"}\n', encoding="utf-8")
+def test_texts_are_read(home: str) -> None:
+    locations.write_text(f"{home}/a.json", '{"name": "Ὅμηρος"}\n')
     with locations.open_text(f"{home}/a.json") as file:
         assert file.read() == '{"name": "Ὅμηρος"}\n'
 
 
+def test_a_file_that_must_be_new_is_made_once(home: str) -> None:
+    locations.put_text(f"{home}/1.json", "mine")
+    with pytest.raises(FileExistsError):
+        locations.put_text(f"{home}/1.json", "yours")
+    assert locations.read_text(f"{home}/1.json") == "mine"
+    locations.put_text(f"{home}/1.json", "ours", overwrite=True)
+    assert locations.read_range(f"{home}/1.json", 1, 2) == b"ur"
+    assert locations.names_after(home, "0.json") == ["1.json"]
+    assert locations.first_missing([f"{home}/1.json", f"{home}/2.json"]) == f"{home}/2.json"
+
+
 def test_names_are_absolute() -> None:
     assert locations.named("s3a://bucket/lake/") == "s3a://bucket/lake"
+    assert locations.named("file:///lake") == "/lake"
     assert locations.named("lake") == str(Path.cwd() / "lake")
     assert locations.is_absolute("s3a://bucket/lake")
     assert locations.is_absolute("/lake")

@@ -13,6 +13,7 @@ from nabla.cli import bench, bench_write, housekeeping, integrity, show
 from nabla.cli.advise import advise
 from nabla.cli.bench_answers import answers
 from nabla.cli.bench_long import long
+from nabla.cli.bench_store import store
 from nabla.cli.console import page, ui
 from nabla.cli.lineage import lineage
 from nabla.cli.locate import locate
@@ -47,6 +48,7 @@ def _version(value: bool) -> None:
 
 bench.app.command()(bench_write.write)
 bench.app.command()(long)
+bench.app.command()(store)
 bench.app.command()(answers)
 app.add_typer(bench.app)
 

@@ -159,7 +159,7 @@ class Lake(Insight):
         `feed="delta"`, its commits keep Delta's change data feed, for readers of other systems. With `over="views"`, it is made
         and maintained from other views that have what it needs, where these are smaller than the tables; the report says so.
         """
-        ahead, captures = check_propagate(propagate), create_table.check_feed(self._context, feed)
+        ahead, captures = check_propagate(propagate), create_table.check_feed(feed)
         return views.create_view(self._context, name, query, rebuild, maintain, detached, ahead, captures, over)
 
     def create_advised(self, proposal: Proposal) -> ViewReport:

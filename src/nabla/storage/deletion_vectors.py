@@ -23,7 +23,7 @@ from pyroaring import BitMap64
 from nabla._cached import cached_property
 from nabla.errors import MachineFault, NablaError
 from nabla.storage import locations
-from nabla.storage.machine import current, point, reading
+from nabla.storage.machine import point
 from nabla.storage.uncommitted import note
 
 FEATURE = "deletionVectors"
@@ -83,17 +83,11 @@ class Vector:
         if self.path is None:
             return self._checked(_from_text(self.text)[: self.size], folder)
         place = os.path.join(folder, self.path)
-        with reading(place):
-            framed = current().read(place, self._take)
+        framed = locations.read_range(place, self.offset or 0, self.size + 8)
         (size,), data = struct.unpack(">I", framed[:4].rjust(4)), framed[4:-4]
         if len(framed) != self.size + 8 or size != self.size or framed[-4:] != struct.pack(">I", zlib.crc32(data)):
             raise _damaged(place, "its checksum is wrong")
         return self._checked(data, place)
-
-    def _take(self, path: str) -> bytes:
-        with open(path, "rb") as file:
-            file.seek(self.offset or 0)
-            return file.read(self.size + 8)
 
     def _checked(self, data: bytes, place: str) -> BitMap64:
         try:
@@ -205,14 +199,9 @@ def _store_in_file(folder: str, stored: Sequence[bytes]) -> list[Vector]:
         content += struct.pack(">I", len(data)) + data + struct.pack(">I", zlib.crc32(data))
     note(place)
     point("files.write")
-    locations.write(place, lambda path: _write(path, bytes(content)))
+    locations.write_bytes(place, bytes(content))
     point("files.written")
     return vectors
-
-
-def _write(path: str, content: bytes) -> None:
-    with open(path, "wb") as file:
-        file.write(content)
 
 
 def _serialized(bitmap: BitMap64) -> bytes:

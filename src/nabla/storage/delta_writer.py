@@ -1,4 +1,4 @@
-"""Commits of Delta logs on this machine, written as the protocol defines them: one JSON action a line.
+"""Commits of Delta logs, written as the protocol defines them: one JSON action a line.
 
 The deltalake package could commit, too, but it does not sync: after a power cut a commit may be there without its content.
 Here a commit is written and synced under another name first, and gets its real name if nobody else has taken that. Its
@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import tempfile
 import uuid
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -71,7 +72,7 @@ def commit(
     actions = [*(_add(file, moves) for file in adds), *(_remove(file, moves) for file in removes)]
     actions += map(_capture, metadata.get(deltalog.CAPTURED, ()))
     _put(folder, version, "WRITE" if moves else "OPTIMIZE", parameters, metadata, actions)
-    if (version + 1) % _CHECKPOINT_EVERY == 0:
+    if (version + 1 + _place_in_turn(folder)) % _CHECKPOINT_EVERY == 0:
         with suppress(OSError, DeltaError):  # a checkpoint only saves time: the next one will come
             _make_checkpoint(folder, version)
 
@@ -169,22 +170,42 @@ def _vector(file: DataFile) -> dict[str, Any]:
     return {} if vector is None else {"deletionVector": vector.to_json()}
 
 
+def _place_in_turn(folder: str) -> int:
+    """Tables that change together sum up their logs at different times where that takes requests."""
+    return zlib.crc32(folder.encode("utf-8")) % _CHECKPOINT_EVERY if locations.is_url(folder) else 0
+
+
+_SUMMED_UP: dict[str, int] = {}
+"""By the folder of a table at a URL, the version that this process has summed up last: what follows need not be listed."""
+
+
+def _names_needed(folder: str, version: int) -> list[str]:
+    last = _SUMMED_UP.pop(folder, None)
+    if last is None:
+        return deltalog.names_needed(folder, version)
+    return [f"{last:020d}.checkpoint.parquet", *(f"{v:020d}.json" for v in range(last + 1, version + 1))]
+
+
 def _make_checkpoint(folder: str, version: int) -> None:
     """Let deltalake sum up the log in a copy, because it does not sync; then put the result where it belongs."""
     log = deltalog.log_folder(folder)
     with tempfile.TemporaryDirectory() as scratch:
         copy = os.path.join(scratch, deltalog.FOLDER)
         os.mkdir(copy)
-        for name in deltalog.names_needed(folder, version):
-            current().read(os.path.join(log, name), lambda path: shutil.copy(path, copy))
+        for name in _names_needed(folder, version):
+            Path(copy, name).write_bytes(locations.read_bytes(os.path.join(log, name)))
         DeltaTable(scratch, version=version).create_checkpoint()
         name = f"{version:020d}.checkpoint.parquet"
         target = os.path.join(log, name)
-        unnamed = os.path.join(log, f"{locations.SCRATCH}{name}.{uuid.uuid4().hex}.tmp")
         kept = _without_tombstones(os.path.join(copy, name))
-        locations.write(unnamed, lambda path: pq.write_table(kept, path, compression="snappy"))
-        locations.sync([unnamed])
-        locations.move(unnamed, target)
+        if locations.is_url(folder):  # objects are there as a whole or not at all
+            locations.write_parquet(kept, target, compression="snappy")
+            _SUMMED_UP[folder] = version
+        else:
+            unnamed = os.path.join(log, f"{locations.SCRATCH}{name}.{uuid.uuid4().hex}.tmp")
+            locations.write(unnamed, lambda path: pq.write_table(kept, path, compression="snappy"))
+            locations.sync([unnamed])
+            locations.move(unnamed, target)
         last = json.dumps({"version": version, "size": kept.num_rows})
         locations.put_text(os.path.join(log, _LAST_CHECKPOINT), last, overwrite=True)
 

@@ -72,8 +72,14 @@ def is_delta(folder: Location) -> bool:
 
 
 def latest_version(folder: Location, known: int = -1) -> int:
-    """The newest version. `known`, one that was the newest before, makes this cheap: two looks at the file system."""
-    if known >= 0 and _exists(folder, known):
+    """The newest version. `known`, one that was the newest before, makes this cheap: two looks at the file system, or one
+    request to an object store."""
+    if known >= 0 and locations.is_url(folder):
+        before = commit_path(folder, known).removesuffix(".json")
+        later = [*_versions_of(locations.names_after(log_folder(folder), os.path.basename(before)))]
+        if later and min(version for version, _ in later) == known:
+            return max(version for version, _ in later)
+    elif known >= 0 and _exists(folder, known):
         while _exists(folder, known + 1):
             known += 1
         return known
@@ -307,5 +313,9 @@ def log_files(folder: Location) -> list[tuple[int, str]]:
         names = locations.names(log_folder(folder))
     except (FileNotFoundError, NotADirectoryError):
         return []
+    return [*_versions_of(names)]
+
+
+def _versions_of(names: Iterable[str]) -> Iterator[tuple[int, str]]:
     found = (_NAME.fullmatch(name) for name in names)
-    return [(int(match[1]), match[2]) for match in found if match]
+    return ((int(match[1]), match[2]) for match in found if match)

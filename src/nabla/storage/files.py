@@ -131,7 +131,8 @@ class Snapshot:
 
     def path(self, file: DataFile) -> str:
         """The absolute path of a file."""
-        return file.path if locations.is_absolute(file.path) else os.path.join(self.folder, file.path)
+        path = file.path
+        return locations.named(path) if locations.is_absolute(path) else os.path.join(self.folder, path)
 
     def keep(self, file: DataFile) -> pa.BooleanArray | None:
         """For each row of a file whether the table has it; None if it has all."""

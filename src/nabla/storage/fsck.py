@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nabla.errors import NablaError
@@ -252,14 +253,15 @@ def _drop_checkpoint(path: str) -> None:
 def _read_pages(path: str) -> None:
     """Read all rows, a group of them at a time, and compare the checksums that Nabla writes."""
     if locations.is_url(path):
-        locations.read_parquet(path)
+        with reading(path), locations.opened(path) as file:
+            _verify_pages(file)
         return
     with reading(path):
         current().read(path, _verify_pages)
 
 
-def _verify_pages(path: str) -> None:
-    with pq.ParquetFile(path, page_checksum_verification=True) as file:
+def _verify_pages(source: str | pa.NativeFile) -> None:
+    with pq.ParquetFile(source, page_checksum_verification=True) as file:
         for _ in file.iter_batches():
             pass
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 import uuid
 from bisect import bisect_left
 from collections import OrderedDict
@@ -164,17 +165,15 @@ def _added(difference: Difference, change: Change, column: str) -> Difference:
 
 def key_counts(table: StoredTable, column: str, version: int) -> KeyCounts | None:
     """The counts from which those of a version follow, if any were made."""
-    usable = [v for v in _versions(table, column) if v <= version] if not locations.is_url(table.folder) else []
+    usable = [v for v in _versions(table, column) if v <= version]
     return _load(table.folder, column, max(usable)) if usable else None
 
 
 def make_key_counts(table: StoredTable, column: str, snapshot: Snapshot) -> None:
     """Count the keys of a version, once: many views find out at the same time that it is worth it.
 
-    Counts are mapped into memory, which takes a file of this machine. They only help: without them, rows are looked up.
+    They only help: without them, rows are looked up.
     """
-    if locations.is_url(table.folder):
-        return
     with _MAKING, suppress(OSError):
         if snapshot.version not in _versions(table, column):
             _make(table, column, snapshot)
@@ -186,17 +185,23 @@ def _make(table: StoredTable, column: str, snapshot: Snapshot) -> None:
     rows = pa.table({"key": keys, "count": counts}).sort_by("key").combine_chunks()
     locations.make_folder(os.path.join(table.folder, FOLDER))
     path = _path(table.folder, column, snapshot.version)
-    scratch = f"{path.removesuffix(_SUFFIX)}.{uuid.uuid4().hex}"
-    locations.write(scratch, partial(_write, rows))
-    locations.sync([scratch])  # after a power cut a file without content must not pass for counts
-    locations.move(scratch, path)
+    if locations.is_url(path):
+        content = pa.BufferOutputStream()
+        _write(rows, content)
+        locations.write_bytes(path, content.getvalue().to_pybytes())
+        _LISTED.pop(table.folder, None)
+    else:
+        scratch = f"{path.removesuffix(_SUFFIX)}.{uuid.uuid4().hex}"
+        locations.write(scratch, partial(_write, rows))
+        locations.sync([scratch])  # after a power cut a file without content must not pass for counts
+        locations.move(scratch, path)
     for older in _versions(table, column)[:-2]:
         with suppress(FileNotFoundError):
             locations.remove(_path(table.folder, column, older))
 
 
-def _write(rows: pa.Table, path: str) -> None:
-    with ipc.new_file(path, rows.schema) as file:
+def _write(rows: pa.Table, target: str | pa.NativeFile) -> None:
+    with ipc.new_file(target, rows.schema) as file:
         file.write_table(rows, max_chunksize=max(1, rows.num_rows))
 
 
@@ -205,17 +210,36 @@ def _path(folder: str, column: str, version: int) -> str:
 
 
 def _versions(table: StoredTable, column: str) -> list[int]:
-    folder = os.path.join(table.folder, FOLDER)
-    names = locations.names(folder) if locations.is_folder(folder) else []
+    names = _names(table.folder)
     found = (name.removesuffix(_SUFFIX).rpartition("-") for name in names if name.endswith(_SUFFIX))
     return sorted(int(version) for name, _, version in found if name == quote(column, safe=""))
+
+
+def _names(folder: str) -> list[str]:
+    """The names of all counts of a table. Those at a URL are listed once in a while: counts that somebody else has made since
+    would save time, and are not needed."""
+    home = os.path.join(folder, FOLDER)
+    if not locations.is_url(folder):
+        return locations.names(home) if locations.is_folder(home) else []
+    now = time.monotonic()
+    if folder not in _LISTED or now - _LISTED[folder][0] > _LISTED_FOR:
+        try:
+            _LISTED[folder] = now, locations.names(home)
+        except FileNotFoundError:
+            _LISTED[folder] = now, []
+    return _LISTED[folder][1]
+
+
+_LISTED: dict[str, tuple[float, list[str]]] = {}
+_LISTED_FOR = 60.0  # seconds
 
 
 @lru_cache(maxsize=64)
 def _load(folder: str, column: str, version: int) -> KeyCounts | None:
     try:
-        rows = ipc.open_file(pa.memory_map(_path(folder, column, version))).read_all()
-    except OSError:
+        path = _path(folder, column, version)
+        rows = ipc.open_file(locations.opened(path) if locations.is_url(path) else pa.memory_map(path)).read_all()
+    except (OSError, NablaError):
         return None  # counted anew by somebody else
     keys, counts = (_numbers(rows[name]) for name in ("key", "count"))
     return KeyCounts(StoredTable(folder), column, version, pc.sum(rows["count"]).as_py() or 0, keys, counts, rows)

@@ -70,7 +70,7 @@ class LakeLog:
     @staticmethod
     def exists(path: Location) -> bool:
         """Whether there is a lake, however damaged."""
-        return deltalog.is_delta(os.path.join(path, LOG))
+        return deltalog.is_delta(os.path.join(locations.named(path), LOG))
 
     @classmethod
     def create(cls, path: Location, *, marks_rows: bool = True) -> LakeLog:
@@ -113,7 +113,7 @@ class LakeLog:
     @cached_property
     def marks_rows(self) -> bool:
         """Whether deleted rows of new tables are marked by deletion vectors, as the one who made the lake has decided."""
-        return bool(self._log.metadata(0).get(MARKS_ROWS, True)) and not locations.is_url(self.path)
+        return bool(self._log.metadata(0).get(MARKS_ROWS, True))
 
     def state(self, version: int | None = None) -> LakeState:
         """The newest state, with its tables in place, or an older one as it was. Microseconds if nothing is new."""
@@ -128,6 +128,12 @@ class LakeLog:
                     locations.sync_folder(deltalog.log_folder(self._log.folder))
                 return self._settle(self._read(latest, latest))
             return self._settle(self._state) if self._unkept else self._state
+
+    @property
+    def known_version(self) -> int:
+        """The version that was the newest when somebody looked last, or that was made here since; -1 if nobody has looked."""
+        with self._lock:
+            return -1 if self._state is None else self._state.version
 
     def recorded(self, version: int) -> LakeState:
         """A version as its catalog has it, with the promises that it made, whether they were kept or not."""
@@ -165,8 +171,9 @@ class LakeLog:
         said = {name: dict((info or {}).get(name, {})) for name in changes}
         synced = False
         with self._lock:
+            guess = self._state if locations.is_url(self.path) and not self._unkept else None  # a look is a request
             while True:
-                base = self.state()
+                base, guess = guess or self.state(), None
                 base.check_unchanged(expected, changes, reads(base))
                 try:
                     self._check_parts(signed, base, newest_fence(self._log, expected.version, base.version))
@@ -310,13 +317,13 @@ class LakeLog:
             return None
         machine.point("roll.part")
         try:
-            if not locations.is_folder(self.folder(part)):
+            if not locations.is_url(self.path) and not locations.is_folder(self.folder(part)):
                 return unkept_promise(self.folder(part), "the folder is not there")
             self._keep_promise(part, part.pending, lake_version)
         except NablaError as error:
             if isinstance(error, MachineFault):
                 return unkept_promise(self.folder(part), error.message)
-            if error.code == "NABLA_CORRUPT":
+            if error.code == "NABLA_CORRUPT" or (error.code == "NABLA_NOT_DELTA" and locations.is_url(self.path)):
                 return unkept_promise(self.folder(part), error.message, error.remedy)
             raise
         return None
@@ -324,7 +331,7 @@ class LakeLog:
     def _keep_promise(self, part: Part, pending: Pending, lake_version: int) -> None:
         boundary.check_table(self.folder(part), self.path)  # however long ago the table was looked at first
         table = self.table(part.path)
-        if table.latest() < part.version:
+        if not table.knows(part.version):
             metadata = {**pending.metadata, "transaction": pending.transaction, "lake_version": lake_version}
             try:
                 table.commit(pending.adds, pending.removes, metadata, part.version - 1)
@@ -335,6 +342,11 @@ class LakeLog:
         locations.sync_folder(deltalog.log_folder(table.folder))  # the next lake commit will not repeat the promise
         if deltalog.metadata_of(actions or ()).get("transaction") != pending.transaction:
             raise foreign_write(table.folder, part.version)
+
+    def _are_leased(self) -> bool:
+        """Whether new files are certain to be there: at a URL every look is a request, and while a lease of this process is
+        alive no vacuum takes what was written under it. One that comes later puts a fence into the log before."""
+        return locations.is_url(self.path) and self.leases.is_alive()
 
     def _new_files(self, changes: Mapping[str, Entry | None]) -> Iterator[str]:
         """The files that promised commits name: they must not vanish after the lake commit."""
@@ -354,9 +366,10 @@ class LakeLog:
             if part.pending is not None and latest != part.version - 1:
                 raise foreign_write(folder, latest)
             named = _named_files(part)
-            for path in named:
-                if not locations.exists(os.path.join(folder, path)):
-                    raise vacuumed_too_early(folder, path)
+            places = [] if self._are_leased() else [os.path.join(folder, path) for path in named]
+            missing = locations.first_missing(places)
+            if missing is not None:
+                raise vacuumed_too_early(folder, os.path.relpath(missing, folder))
             if cutoff is not None:
                 check_after_fence(self.table(part), part, named, cutoff, is_new=part.path not in known)
 

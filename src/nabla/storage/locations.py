@@ -1,7 +1,7 @@
-"""Files and folders wherever a lake may be: below a path of this machine, or at a URL that Spark and delta-rs both reach.
+"""Files and folders wherever a lake may be: below a path of this machine, or at the URL of an object store.
 
 Paths below either are put together with `os.path.join`. At a URL a folder is but the beginning of names: it is there when
-something is in it, need not be made, and to move a file is to copy it.
+something is in it, need not be made, and to move a file is to copy it (`object_store`). A `file://` URL is a path.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ import re
 import stat
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, TextIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow import fs
 
 from nabla.errors import MachineFault, NablaError
-from nabla.storage import parquet
+from nabla.storage import object_store, parquet
 from nabla.storage.machine import current, reading, writing
-from nabla.storage.url_systems import file_system
 
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_URL = re.compile(r"(?!file://)[A-Za-z][A-Za-z0-9+.-]+://")
+_FILE = "file://"
 Location = str | os.PathLike[str]
 
 SCRATCH = "_commit_"
@@ -37,7 +37,7 @@ def named(place: Location) -> str:
     text = os.fspath(place)
     if not isinstance(text, str) or not text.strip() or "\0" in text:
         raise NablaError("NABLA_PATH", f"{text!r} is no folder", place="path", remedy="Name a folder, or a URL.")
-    return text.rstrip("/") if is_url(text) else os.path.abspath(text)
+    return text.rstrip("/") if is_url(text) else os.path.abspath(text.removeprefix(_FILE))
 
 
 def is_url(place: Location) -> bool:
@@ -54,19 +54,35 @@ def is_inside(place: str, folder: str) -> bool:
 
 
 def is_absolute(place: str) -> bool:
-    return is_url(place) or os.path.isabs(place)
+    return is_url(place) or place.startswith(_FILE) or os.path.isabs(place)
 
 
 def exists(place: Location) -> bool:
-    return _info(place).type != fs.FileType.NotFound if is_url(place) else _mode(place) != 0
+    return is_file(place) or is_folder(place) if is_url(place) else _mode(place) != 0
 
 
 def is_file(place: Location) -> bool:
-    return _info(place).type == fs.FileType.File if is_url(place) else stat.S_ISREG(_mode(place))
+    if is_url(place):
+        with reading(place):
+            return object_store.find(os.fspath(place)) is not None
+    return stat.S_ISREG(_mode(place))
 
 
 def is_folder(place: Location) -> bool:
-    return _info(place).type == fs.FileType.Directory if is_url(place) else stat.S_ISDIR(_mode(place))
+    if is_url(place):
+        with reading(place):
+            return object_store.is_folder(os.fspath(place))
+    return stat.S_ISDIR(_mode(place))
+
+
+def first_missing(files: Iterable[str]) -> str | None:
+    """The first of some files that is not there."""
+    places = list(files)
+    if urls := [place for place in places if is_url(place)]:
+        with reading(urls[0]):
+            if away := object_store.missing(urls):
+                return away
+    return next((place for place in places if not is_url(place) and _mode(place) == 0), None)
 
 
 def is_link(place: Location) -> bool:
@@ -93,16 +109,12 @@ def _real(place: Location) -> str:
 def _local_path(place: Location) -> str | None:
     """The path of a place on this machine; None for a place in an object store."""
     text = os.fspath(place)
-    if is_url(text) and not _is_of_this_machine(text):
-        return None
-    return text.removeprefix("file://")
+    return None if is_url(text) else text.removeprefix(_FILE)
 
 
 def size(place: Location) -> int:
-    if is_url(place):
-        return int(_info(place).size or 0)
     with reading(place):
-        return current().stat(os.fspath(place)).st_size
+        return object_store.size(os.fspath(place)) if is_url(place) else current().stat(os.fspath(place)).st_size
 
 
 def refuse_empty_files(places: Iterable[Location]) -> None:
@@ -124,54 +136,52 @@ def refuse_empty_files(places: Iterable[Location]) -> None:
 
 def modified(place: Location) -> float:
     """The time of the last change in seconds since 1970; 0 for a folder at a URL. FileNotFoundError if there is nothing."""
-    if not is_url(place):
-        with reading(place):
+    with reading(place):
+        if not is_url(place):
             return current().modified(os.fspath(place))
-    info = _info(place)
-    if info.type == fs.FileType.NotFound:
-        raise FileNotFoundError(os.fspath(place))
-    return info.mtime.timestamp() if info.mtime is not None else 0.0
+        found = object_store.find(os.fspath(place))
+        if found is not None:
+            return found.modified
+        if object_store.is_folder(os.fspath(place)):
+            return 0.0
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(place))
 
 
 def names(folder: Location) -> list[str]:
     """The names in a folder. FileNotFoundError or NotADirectoryError if there is none."""
-    if not is_url(folder):
-        with reading(folder):
+    with reading(folder):
+        if not is_url(folder):
             return current().names(os.fspath(folder))
-    system, path = file_system(folder)
-    return [info.base_name for info in system.get_file_info(fs.FileSelector(path))]
+        listed = object_store.listed(os.fspath(folder))
+        return [*listed.folders, *listed.files]
+
+
+def names_after(folder: Location, name: str) -> list[str]:
+    """The names in a folder that come after a name, whether that is there or not. At a URL they are not all listed."""
+    if not is_url(folder):
+        return [other for other in names(folder) if other > name]
+    with reading(folder):
+        return object_store.names_after(os.fspath(folder), name)
 
 
 def tree(folder: Location) -> Iterator[tuple[str, list[str], list[str]]]:
     """Every folder in a folder, with the names of folders and files in it, as `os.walk` has them."""
-    if not is_url(folder):
-        with reading(folder):
-            yield from current().tree(os.fspath(folder))
-        return
-    system, path = file_system(folder)
-    found = system.get_file_info(fs.FileSelector(path, allow_not_found=True))
-    folders = [info.base_name for info in found if info.type == fs.FileType.Directory]
-    yield os.fspath(folder), folders, [info.base_name for info in found if info.type == fs.FileType.File]
-    for name in folders:
-        yield from tree(os.path.join(folder, name))
+    with reading(folder):
+        yield from object_store.tree(os.fspath(folder)) if is_url(folder) else current().tree(os.fspath(folder))
 
 
 def make_folder(place: Location) -> None:
     """Make a folder with those above it. A new name is synced at once: nobody would think of it later."""
     if not is_url(place):
         _make_folder(os.fspath(place))
-    elif _is_of_this_machine(place):
-        system, path = file_system(place)
-        system.create_dir(path)
 
 
 def remove(place: Location) -> None:
-    """Delete a file. FileNotFoundError where the file system notices that there is none."""
-    if is_url(place):
-        system, path = file_system(place)
-        system.delete_file(path)
-    else:
-        with writing(place):
+    """Delete a file. FileNotFoundError where there is none, which object stores do not notice."""
+    with writing(place):
+        if is_url(place):
+            object_store.remove(os.fspath(place))
+        else:
             current().remove(os.fspath(place))
 
 
@@ -181,17 +191,16 @@ def remove_folder(place: Location) -> None:
         current().remove_folder(os.fspath(place))
         return
     with contextlib.suppress(OSError):
-        system, path = file_system(place)
-        system.delete_dir(path)
+        object_store.remove_all(os.fspath(place))
 
 
 def move(source: Location, target: Location) -> None:
     """Move a file within a lake."""
-    if is_url(source):
-        system, path = file_system(source)
-        system.move(path, file_system(target)[1])
-    else:
-        with writing(target):
+    with writing(target):
+        if is_url(source):
+            object_store.copy(os.fspath(source), os.fspath(target))
+            object_store.remove(os.fspath(source))
+        else:
             current().move(os.fspath(source), os.fspath(target))
 
 
@@ -200,8 +209,7 @@ def open_text(place: Location) -> TextIO:
     if not is_url(place):
         with reading(place):
             return current().read(os.fspath(place), lambda path: open(path, encoding="utf-8"))
-    system, path = file_system(place)
-    return io.TextIOWrapper(system.open_input_stream(path), encoding="utf-8")
+    return io.StringIO(read_text(place))
 
 
 def read_text(place: Location) -> str:
@@ -209,26 +217,51 @@ def read_text(place: Location) -> str:
     with reading(place):
         if not is_url(place):
             return current().read(os.fspath(place), _read_text)
-        with open_text(place) as file:
-            return file.read()
+        return object_store.read(os.fspath(place)).decode("utf-8")
+
+
+def read_bytes(place: Location) -> bytes:
+    """The content of a small file."""
+    with reading(place):
+        if not is_url(place):
+            return current().read(os.fspath(place), lambda path: Path(path).read_bytes())
+        return object_store.read(os.fspath(place))
+
+
+def read_range(place: Location, start: int, size: int) -> bytes:
+    """A part of the content of a file; less of it where the file ends before."""
+    with reading(place):
+        if not is_url(place):
+            return current().read(os.fspath(place), lambda path: _read_range(path, start, size))
+        with object_store.open_file(os.fspath(place)) as file:
+            file.seek(start)
+            return bytes(file.read(size))
 
 
 def write_text(place: Location, text: str) -> None:
     """Write a small file. It is not synced, and a reader may see a part of it."""
+    write_bytes(place, text.encode("utf-8"))
+
+
+def write_bytes(place: Location, content: bytes) -> None:
+    """Write a file. It is not synced, and a reader may see a part of it."""
     if is_url(place):
-        system, path = file_system(place)
-        with system.open_output_stream(path) as stream:
-            stream.write(text.encode())
+        with writing(place):
+            object_store.write(os.fspath(place), content)
     else:
-        write(place, lambda path: _write_text(path, text))
+        write(place, lambda path: _write_bytes(path, content))
 
 
 def put_text(place: Location, text: str, *, overwrite: bool = False) -> None:
-    """Write a small file of this machine that is there, whole and synced, or not at all.
+    """Write a small file that is there, whole and synced, or not at all.
 
     FileExistsError where there is one already, unless it may be overwritten.
     """
     target = os.fspath(place)
+    if is_url(place):
+        with writing(place):
+            (object_store.write if overwrite else object_store.create)(target, text.encode("utf-8"))
+        return
     folder, name = os.path.split(target)
     scratch = os.path.join(folder, f"{SCRATCH}{name}.{uuid.uuid4().hex}.tmp")
     machine = current()
@@ -273,13 +306,17 @@ def sync_folder(place: Location) -> None:
             current().sync_folder(os.fspath(place))
 
 
+def opened(url: str) -> pa.NativeFile:
+    """An object at a URL, to read from here and there."""
+    return object_store.open_file(url)
+
+
 @contextlib.contextmanager
 def parquet_file(place: Location) -> Iterator[pq.ParquetFile]:
     """A Parquet file to read from, within a `with` block."""
     with reading(place):
         if is_url(place):
-            system, path = file_system(place)
-            file = pq.ParquetFile(system.open_input_file(path))
+            file = pq.ParquetFile(object_store.open_file(os.fspath(place)))
         else:
             file = current().read(os.fspath(place), parquet.open_file)
         with file:
@@ -290,8 +327,7 @@ def parquet_footer(place: Location) -> pq.FileMetaData:
     with reading(place):
         if not is_url(place):
             return current().read(os.fspath(place), pq.read_metadata)
-        system, path = file_system(place)
-        return pq.read_metadata(path, filesystem=system)
+        return pq.read_metadata(object_store.open_file(os.fspath(place)))
 
 
 def read_parquet(place: Location, columns: Sequence[str] | None = None) -> pa.Table:
@@ -299,16 +335,16 @@ def read_parquet(place: Location, columns: Sequence[str] | None = None) -> pa.Ta
     with reading(place):
         if not is_url(place):
             return current().read(os.fspath(place), lambda path: parquet.read_all(path, wanted))
-        system, path = file_system(place)
-        return pq.read_table(path, columns=wanted, partitioning=None, filesystem=system)
+        return pq.read_table(object_store.open_file(os.fspath(place)), columns=wanted, partitioning=None)
 
 
 def write_parquet(table: pa.Table, place: Location, **options: Any) -> pq.FileMetaData:
     """Write a table, and give the footer of the file, which need not be read again."""
     if is_url(place):
-        system, path = file_system(place)
-        with writing(place):
-            return parquet.write_file(table, path, filesystem=system, **options)
+        content = pa.BufferOutputStream()
+        footer = parquet.write_file(table, content, **options)
+        write_bytes(place, content.getvalue().to_pybytes())
+        return footer
     footers: list[pq.FileMetaData] = []
     write(place, lambda path: footers.append(parquet.write_file(table, path, **options)))
     return footers[0]
@@ -367,15 +403,17 @@ def _read_text(path: str) -> str:
         return file.read().decode("utf-8")
 
 
+def _read_range(path: str, start: int, size: int) -> bytes:
+    with open(path, "rb", buffering=0) as file:
+        file.seek(start)
+        return file.read(size)
+
+
 def _write_text(path: str, text: str) -> None:
     with open(path, "w", encoding="utf-8", newline="") as file:
         file.write(text)
 
 
-def _info(place: Location) -> fs.FileInfo:
-    system, path = file_system(place)
-    return system.get_file_info(path)
-
-
-def _is_of_this_machine(place: Location) -> bool:
-    return os.fspath(place).startswith("file://")
+def _write_bytes(path: str, content: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(content)

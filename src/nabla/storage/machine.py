@@ -17,7 +17,7 @@ notes which files and names were never synced, in order to take them away later.
 process; an override that simulates several processes tells them apart by thread. Operations may be called from any thread.
 
 Three kinds of files do not come through here: those that Spark writes (they do when they are adopted into a table), those
-that the deltalake package reads, and lakes at URLs.
+that the deltalake package reads, and those at URLs (`object_store`).
 """
 
 from __future__ import annotations
@@ -159,6 +159,11 @@ def use(other: M) -> Iterator[M]:
 
 # Faults of the machine, as errors that say which file, what is wrong with it and what to do.
 
+
+class Unreachable(OSError):
+    """An object store does not answer, or says that something is wrong; the words are its own."""
+
+
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
 
@@ -217,6 +222,8 @@ def _fault(code: str, what: str, place: str | os.PathLike[str], error: OSError) 
         remedy = "Make room, and repeat the operation."
     elif error.errno in _FORBIDDEN:
         remedy = "See to the permissions of the folder, and repeat the operation."
+    elif isinstance(error, Unreachable):
+        remedy = "Check the network, the bucket and the credentials, and repeat the operation."
     elif error.errno is None and code == "NABLA_READ_FAILED":  # Arrow's own: the content makes no sense
         remedy = "`nabla fsck` finds all damaged files. Restore this one from a copy."
     why = os.strerror(error.errno) if error.errno is not None else _first_line(error)  # Arrow puts whole stories there

@@ -43,7 +43,7 @@ def read_columns(file: pq.ParquetFile, columns: list[str]) -> pa.Table:
     return file.read(columns, use_threads=file.metadata.num_rows > _FEW_ROWS)
 
 
-def write_file(table: pa.Table, path: str, **options: Any) -> pq.FileMetaData:
+def write_file(table: pa.Table, path: str | pa.NativeFile, **options: Any) -> pq.FileMetaData:
     """Write a file, and give its footer, which need not be read again."""
     footers: list[pq.FileMetaData] = []
     pq.write_table(table, path, metadata_collector=footers, **options)

@@ -10,10 +10,8 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from deltalake.exceptions import CommitFailedError, DeltaError
-
 from nabla.errors import Conflict, MissingFile, NablaError
-from nabla.storage import boundary, delta_writer, deltalog, locations, log_replay, schemas, url_commits
+from nabla.storage import boundary, delta_writer, deltalog, locations, log_replay, schemas
 from nabla.storage.delta_reader import DeltaReader
 from nabla.storage.files import DataFile
 from nabla.storage.files import Snapshot as Snapshot
@@ -36,7 +34,7 @@ class StoredTable:
         self.closed = closed
         self._lock = threading.RLock()
         self._latest = -1
-        self._is_plain = not locations.is_url(self.folder)
+        self._is_plain = True  # until its log shows something else
         self._reader = DeltaReader(self.folder)
         self._snapshots: OrderedDict[int, Snapshot] = OrderedDict()
         self._seen: set[int] = set()
@@ -55,21 +53,17 @@ class StoredTable:
     ) -> StoredTable:
         """Make a table, with files that are already in its folder as its version 0. Conflict where there is one.
 
-        With `marks_rows` its deleted rows are marked by deletion vectors, but for a table at a URL: deltalake commits there,
-        and cannot write them. With `captures` it has a change data feed, with the same exception.
+        With `marks_rows` its deleted rows are marked by deletion vectors. With `captures` it has a change data feed.
         """
         table = cls(folder)
         schema = schemas.storable(schema_json)
         locations.make_folder(table.folder)
         locations.sync(os.path.join(table.folder, file.path) for file in adds)
         try:
-            if locations.is_url(table.folder):
-                url_commits.create(table.folder, schema, adds, metadata or {})
-            else:
-                delta_writer.create(
-                    table.folder, schema.to_json(), adds, metadata or {}, marks_rows=marks_rows, captures=captures
-                )
-        except (FileExistsError, DeltaError) as error:
+            delta_writer.create(
+                table.folder, schema.to_json(), adds, metadata or {}, marks_rows=marks_rows, captures=captures
+            )
+        except FileExistsError as error:
             if table.exists():
                 raise Conflict("NABLA_CONFLICT", "there is a table already", place=table.folder) from error
             raise _write_failed(table.folder, error) from error
@@ -83,6 +77,10 @@ class StoredTable:
         with self._lock:
             self._latest = deltalog.latest_version(self.folder, self._latest)
             return self._latest
+
+    def knows(self, version: int) -> bool:
+        """Whether a version was there when somebody looked last."""
+        return version <= self._latest
 
     def snapshot(self, version: int | None = None) -> Snapshot:
         """A version, the newest unless one is given. NABLA_VERSION_GONE where its log or its files were cleaned up."""
@@ -99,7 +97,7 @@ class StoredTable:
     def listed(self, version: int | None = None) -> Snapshot:
         """A version as its log describes it; its files may be gone. NABLA_VERSION_GONE if its log was cleaned up."""
         with self._lock:
-            latest = self.latest()
+            latest = self._latest if version is not None and version <= self._latest else self.latest()
             wanted = latest if version is None else version
             if not 0 <= wanted <= latest:
                 raise deltalog.no_version(self.folder, wanted, latest)
@@ -152,17 +150,16 @@ class StoredTable:
     ) -> int:
         """Make version `expected` + 1 out of version `expected`, or raise Conflict where somebody else made it."""
         with self._lock:
-            latest = self.latest()
+            latest = (
+                self._latest if self._latest == expected else self.latest()
+            )  # the commit fails if there is a later one
             if latest > expected:
                 raise _conflict(self.folder, expected)
             if latest < expected:
                 raise deltalog.no_version(self.folder, expected, latest)
             try:
-                if locations.is_url(self.folder):
-                    url_commits.commit(self._reader.load(expected, latest), adds, removes, metadata)
-                else:
-                    delta_writer.commit(self.folder, expected + 1, adds, removes, metadata)
-            except (FileExistsError, CommitFailedError) as error:
+                delta_writer.commit(self.folder, expected + 1, adds, removes, metadata)
+            except FileExistsError as error:
                 if self.latest() > expected:
                     raise _conflict(self.folder, expected) from error
                 raise _write_failed(self.folder, error) from error
@@ -207,7 +204,7 @@ class StoredTable:
 
 def _check_files(snapshot: Snapshot, *, newest: bool) -> None:
     vectors = {os.path.join(snapshot.folder, path) for file in snapshot.files for path in file.paths[1:]}
-    missing = next((path for path in (*snapshot.paths, *sorted(vectors)) if not locations.exists(path)), None)
+    missing = locations.first_missing((*snapshot.paths, *sorted(vectors)))
     if missing is not None:
         raise _missing(snapshot.folder, snapshot.version, missing, newest=newest)
 

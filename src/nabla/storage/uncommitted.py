@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -91,6 +92,7 @@ TURN_EXPIRES = 10.0
 _RENEWED = 2.0
 _CLOCKS_DIFFER = 2.0  # seconds by which the times of files may lag behind the clock
 TURN = "_nabla/turn"
+_SHARED_FOR = 5.0  # seconds from the beginning of a lease in which others at a URL share it
 _GLANCE = 0.005  # seconds between two looks whether somebody is through
 
 
@@ -100,12 +102,16 @@ class Leases:
     def __init__(self, lake: str) -> None:
         self._lake = lake
         self._held: set[str] = set()
+        self._shares: dict[str, int] = {}
+        self._renewed = 0.0  # by the clock that does not stop with the process
         self._lock = threading.Lock()
         self._is_renewing = _never
 
     def take(self) -> Lease:
         """A lease from now on: files that are written until it ends are kept by every vacuum. A process that
         cannot write here will write nothing else, and gets a lease that protects nothing."""
+        if locations.is_url(self._lake) and (shared := self._share_young()):
+            return Lease(self, shared)
         folder = os.path.join(self._lake, LEASES)
         begun = int((current().now() - _CLOCKS_DIFFER) * 1000)
         path = os.path.join(folder, f"{begun}-{uuid.uuid4().hex}")
@@ -114,20 +120,46 @@ class Leases:
             locations.write_text(path, "")
         except OSError:
             return Lease(self, "")
+        with self._lock:
+            self._shares[path] = 1
+            self._renewed = time.monotonic()
         self._keep_renewing(path)
         return Lease(self, path)
+
+    def _share_young(self) -> str | None:
+        """A lease that has just been taken here and protects this work, too: every sign at a URL is a request. Older ones are
+        not shared, because a process that always works would hold one lease for ever, and no vacuum could delete a file."""
+        youngest = current().now() - _CLOCKS_DIFFER - _SHARED_FOR
+        with self._lock:
+            for path, shares in self._shares.items():
+                if path in self._held and int(os.path.basename(path).partition("-")[0]) / 1000 >= youngest:
+                    self._shares[path] = shares + 1
+                    return path
+        return None
+
+    def is_alive(self) -> bool:
+        """Whether this process holds a lease whose sign of life was given a moment ago."""
+        with self._lock:
+            return any(p in self._held for p in self._shares) and time.monotonic() - self._renewed < EXPIRES / 4
+
+    def end_lease(self, path: str) -> None:
+        """Give a lease up, which ends once nobody shares it any more."""
+        with self._lock:
+            self._shares[path] = self._shares.get(path, 1) - 1
+            if self._shares[path] > 0:
+                return
+            del self._shares[path]
+        self.end(path)
 
     @contextmanager
     def turn(self, wanted: bool) -> Iterator[None]:
         """Where it is wanted, let all writers that begin after this one wait until it is through.
 
         Otherwise a writer that commits often and quickly would make a slow one repeat its work for ever. Only one
-        can be first; another one that wants to be has to wait. At a URL, where no file can be made for one process only,
-        nobody waits.
+        can be first; another one that wants to be has to wait.
         """
         path = os.path.join(self._lake, TURN)
-        first = locations.is_url(self._lake)
-        claimed = False
+        first = claimed = False
         while not first:
             claimed = wanted and _claim(path)
             first = claimed or not (wanted or _is_claimed(path))
@@ -165,7 +197,9 @@ class Leases:
                     return
             for path in held:
                 with suppress(OSError):
+                    begun = time.monotonic()
                     locations.write_text(path, str(current().now()))
+                    self._renewed = begun
                 with self._lock:
                     ended = path not in self._held
                 if ended:  # meanwhile, so that the file has just been made again
@@ -186,7 +220,7 @@ class Lease:
 
     def close(self) -> None:
         if self._path and self._process == os.getpid():  # a forked child has a copy, and holds nothing
-            self._leases.end(self._path)
+            self._leases.end_lease(self._path)
             self._path = ""
 
     def __del__(self) -> None:
@@ -217,14 +251,14 @@ def _claim(path: str) -> bool:
     if _is_claimed(path):
         return False
     try:
-        locations.put_text(path, "")
+        locations.put_text(path, uuid.uuid4().hex)  # so that an object store tells one claim from another
     except FileExistsError:
         return False
     return True
 
 
 def _is_claimed(path: str) -> bool:
-    if not locations.exists(path):  # the usual case, for which an error need not be raised
+    if not locations.is_file(path):  # the usual case, for which an error need not be raised
         return False
     try:
         age = current().now() - locations.modified(path)

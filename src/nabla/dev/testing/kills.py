@@ -63,13 +63,13 @@ def work(role: str, path: str, name: str, acknowledged: str, ready: Connection) 
 class Crew:
     """The processes that work on a bank, by role."""
 
-    path: Path
+    path: Path | str
+    notes: Path
     context: BaseContext
     rng: Random
     hired: int = 0
 
     def __post_init__(self) -> None:
-        self.notes = self.path.parent / f"{self.path.name}-acknowledged"
         self.notes.touch()
         self.working: dict[str, BaseProcess] = {}
 
@@ -100,8 +100,8 @@ class Crew:
 
 
 @contextmanager
-def crew_of(path: Path, context: BaseContext, rng: Random) -> Iterator[Crew]:
-    crew = Crew(path, context, rng)
+def crew_of(path: Path | str, notes: Path, context: BaseContext, rng: Random) -> Iterator[Crew]:
+    crew = Crew(path, notes, context, rng)
     try:
         for role in ROLES:
             crew.hire(role)
@@ -111,10 +111,11 @@ def crew_of(path: Path, context: BaseContext, rng: Random) -> Iterator[Crew]:
             process.kill()
 
 
-def run(path: Path, kills: int, rng: Random, context: BaseContext) -> Counter[str]:
-    """Kill processes that work on a founded bank; who was killed how often. AssertionError where an invariant does not hold."""
+def run(path: Path | str, notes: Path, kills: int, rng: Random, context: BaseContext) -> Counter[str]:
+    """Kill processes that work on a founded bank; who was killed how often. The file `notes` has what was acknowledged.
+    AssertionError where an invariant does not hold."""
     killed: Counter[str] = Counter()
-    with crew_of(path, context, rng) as crew:
+    with crew_of(path, notes, context, rng) as crew:
         while killed.total() < kills:
             time.sleep(rng.uniform(0.0, 0.3))
             role = rng.choices(list(ROLES), list(ROLES.values()))[0]
@@ -141,9 +142,10 @@ def run_many(founded: Path, kills: int, seed: int, context: BaseContext, tell: C
     start = time.monotonic()
     while killed.total() < kills:
         path = founded.parent / f"bank{lakes}"
+        notes = founded.parent / f"bank{lakes}-acknowledged"
         shutil.copytree(founded, path)
-        killed += run(path, min(KILLS_A_LAKE, kills - killed.total()), Random(f"{seed} {lakes}"), context)
-        transfers += len((path.parent / f"{path.name}-acknowledged").read_text(encoding="utf-8").split())
+        killed += run(path, notes, min(KILLS_A_LAKE, kills - killed.total()), Random(f"{seed} {lakes}"), context)
+        transfers += len(notes.read_text(encoding="utf-8").split())
         versions += nabla.open(path).version
         lakes += 1
         shutil.rmtree(path)

@@ -45,7 +45,7 @@ def load_settings(log: LakeLog) -> Housekeeping:
     """The settings of a lake. NABLA_CORRUPT where their file is damaged."""
     path = os.path.join(log.path, _FILE)
     try:
-        said = json.loads(locations.read_text(path)) if locations.exists(path) else {"format": _FORMAT}
+        said = json.loads(locations.read_text(path)) if locations.is_file(path) else {"format": _FORMAT}
         if said["format"] > _FORMAT:
             raise NablaError("NABLA_FORMAT", "newer settings of housekeeping", place=path, remedy="Upgrade Nabla.")
         default = Housekeeping()
@@ -77,11 +77,7 @@ def change_settings(
         "history": _written(wanted.history),
         "feeds": _written(wanted.feeds),
     }
-    path, text = os.path.join(log.path, _FILE), json.dumps(said)
-    if locations.is_url(path):
-        locations.write_text(path, text)
-    else:
-        locations.put_text(path, text, overwrite=True)
+    locations.put_text(os.path.join(log.path, _FILE), json.dumps(said), overwrite=True)
     return wanted
 
 

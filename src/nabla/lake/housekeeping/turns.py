@@ -45,7 +45,7 @@ def take_turn(context: LakeContext, before: int, moved: Collection[str]) -> None
     """Do a piece of housekeeping, if the commits of a call since version `before` of the lake make it this call's turn."""
     if not moved or is_switched_off():
         return
-    after = context.log.state().version
+    after = context.log.known_version
     if before // EVERY == after // EVERY:
         return
     try:

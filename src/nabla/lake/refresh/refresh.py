@@ -52,7 +52,7 @@ def refresh_views(
     wanted = [context.names(state).entry(n, "view", "constraint").name for n in names] or views_to_refresh(state)
     try:
         with context.events.run("refresh", wanted):
-            report = Refresh(context, mode, holds_unreadable=not names, waiting=waiting).run(wanted, progress)
+            report = Refresh(context, state, mode, holds_unreadable=not names, waiting=waiting).run(wanted, progress)
     finally:
         if context.subscriptions.active:
             context.subscriptions.deliver()
@@ -70,6 +70,7 @@ class Refresh:
     def __init__(
         self,
         context: LakeContext,
+        started: LakeState,
         mode: Mode,
         *,
         holds_unreadable: bool,
@@ -79,7 +80,7 @@ class Refresh:
         self.log = context.log
         self.mode = mode
         self.holds_unreadable = holds_unreadable
-        self.started = self.log.state()
+        self.started = started
         self.versions = PinnedVersions(self.log, self.started, waiting)
         self.maintenance = Maintenance(context)
         self.held: set[str] = set()

@@ -19,7 +19,6 @@ from nabla.lake.objects.sources import count_keys, table_of
 from nabla.lake.refresh.create import Built, Definition, create
 from nabla.lake.write import nested_tables as nests
 from nabla.lake.write.new_table import new_table
-from nabla.storage import locations
 from nabla.storage.catalog import CLUSTER_BY, DELTA_FEED, MARKS_ROWS, Entry, LakeState, Part
 from nabla.storage.locations import is_inside
 from nabla.storage.table import StoredTable
@@ -131,33 +130,19 @@ def register(context: LakeContext, name: str, path: str | os.PathLike[str], key:
     create(context, context.log.state(), "register", [RegisteredDefinition(name, table, key)])
 
 
-def check_feed(context: LakeContext, feed: str | None) -> bool:
+def check_feed(feed: str | None) -> bool:
     """Whether a table or view is to have Delta's change data feed. One at a URL cannot have it."""
     if feed not in (None, "delta"):
         raise wrong_argument("feed", feed, '"delta", or nothing')
-    if feed is not None:
-        _refuse_at_url(context, "feed=")
     return feed is not None
 
 
 def _stored_as(context: LakeContext, storing: Storing, shape: StructType, what: str) -> dict[str, Any]:
     """What the definition of a table says of its files."""
     clusters = key_of(storing.cluster_by, shape, what)
-    if storing.deletion_vectors:
-        _refuse_at_url(context, "deletion_vectors=")
     marks_rows = context.log.marks_rows if storing.deletion_vectors is None else storing.deletion_vectors
-    said = {MARKS_ROWS: marks_rows, DELTA_FEED: check_feed(context, storing.feed), CLUSTER_BY: clusters}
+    said = {MARKS_ROWS: marks_rows, DELTA_FEED: check_feed(storing.feed), CLUSTER_BY: clusters}
     return {option: value for option, value in said.items() if value}
-
-
-def _refuse_at_url(context: LakeContext, option: str) -> None:
-    if locations.is_url(context.path):
-        raise NablaError(
-            "NABLA_ARGUMENT",
-            "tables of a lake at a URL can have neither deletion vectors nor a change data feed",
-            place=option,
-            remedy="Leave it out.",
-        )
 
 
 def _refuse_declarations(shape: StructType, name: str) -> None:
