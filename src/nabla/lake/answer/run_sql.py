@@ -7,6 +7,7 @@ import re
 
 from pyspark.sql import DataFrame
 
+from nabla.frontends.spark_sql.session_names import names_of
 from nabla.lake.advise.workload import record_query
 from nabla.lake.answer.answer import answer_frame, check_views, plain_frame
 from nabla.lake.answer.candidates import Candidates, candidates_in
@@ -25,6 +26,7 @@ def run_sql(context: LakeContext, text: str, views: str, fresh_within: str | Non
     plain = plain_frame(context, text)
     record_query(context, text)
     if views == "never":
+        names_of(context.spark.session).keep_plain(plain)
         return plain
     if views == "only":
         return answer_frame(context, state, plain, text, views, within).frame
