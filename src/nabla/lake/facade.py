@@ -269,7 +269,7 @@ class Lake(Insight):
         return answer_query(self._context, query, views, fresh_within)
 
     def accelerate(self, spark: SparkSession | None = None, on: bool = True) -> None:
-        """Let a Spark session answer its own queries from views: `spark.sql` and DataFrames over the lake's names, whoever asks.
+        """Let a Spark session answer its own queries over the lake's names from views: `spark.sql` and DataFrames.
 
         By default that is off, and `spark` the lake's session. Views that are behind are not used; EXPLAIN shows what is read.
         """

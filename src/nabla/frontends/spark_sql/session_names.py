@@ -233,9 +233,14 @@ _OF_SESSION: dict[str, SessionNames] = {}
 _LOCK = threading.Lock()
 
 
+def key_of(session: SparkSession) -> str:
+    """What tells one session from others, whoever holds it."""
+    return str(session._jsparkSession.sessionUUID())
+
+
 def names_of(session: SparkSession) -> SessionNames:
     """The names of a session, the same object for everybody who holds the session."""
-    key = str(session._jsparkSession.sessionUUID())
+    key = key_of(session)
     with _LOCK:
         if key not in _OF_SESSION:
             _OF_SESSION[key] = SessionNames(session)
