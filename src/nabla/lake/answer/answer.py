@@ -12,13 +12,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
 
 from nabla._cached import cached_property
-from nabla.algebra.expressions import Clock, quote
-from nabla.algebra.nodes import Node, Opaque, TopK
+from nabla.algebra.expressions import quote
+from nabla.algebra.nodes import Node
 from nabla.algebra.sql import to_sql
 from nabla.answer.answers import FoundAnswer, find_answer
 from nabla.answer.facts import NOTHING_PROVED, Sizes
 from nabla.answer.reasons import Reason
-from nabla.calculus.obstacles import expressions
 from nabla.engine.sources import user_frame
 from nabla.engine.spark.frames import Workspace
 from nabla.engine.spark.meaning import is_ansi, meaning
@@ -27,6 +26,7 @@ from nabla.frontends.spark_sql.read_query import NotReadable, QueryPlan, read_qu
 from nabla.frontends.spark_sql.session_names import names_of
 from nabla.lake.answer.candidates import Candidates, Offered, candidates_in, offer, versions_of
 from nabla.lake.answer.proofs import proofs_in
+from nabla.lake.answer.readable import check_one_result
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.sources import columns_of, table_of
 from nabla.lake.objects.view import is_declared_key
@@ -213,14 +213,7 @@ class _Asked:
             session, self.plain, list(self.state.entries), lambda t, f: is_declared_key(self.state.entries[t], f)
         )
         self.read = list(dict.fromkeys(scan.table for scan in query.plan.scans))
-        for node in query.plan.walk():
-            if isinstance(node, Opaque):
-                raise NotReadable("it has a part for which there is no algebra")
-            if isinstance(node, TopK) and not node.order:
-                raise NotReadable("LIMIT without ORDER BY may give any rows")
-            for e, _ in expressions(node):
-                if not e.deterministic or any(isinstance(part, Clock) for part in e.walk()):
-                    raise NotReadable("it uses the clock or a function that gives another value each time")
+        check_one_result(query.plan, str(session.conf.get("spark.sql.session.timeZone")))
         return query
 
     def _search(self, query: QueryPlan, offered: Offered, views: str, ansi: bool, within: float | None) -> FoundAnswer:

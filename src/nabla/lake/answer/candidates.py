@@ -45,7 +45,7 @@ class Candidates:
     def for_one_answer(self) -> Candidates:
         """The same candidates, with the versions that registered tables have when they are first asked for."""
         own = Candidates(self.context, self.state)
-        own.__dict__["usable"] = self.usable
+        own.__dict__.update(views=self.views, unsuited=self.unsuited, usable=self.usable)
         return own
 
     def version(self, name: str) -> int:
