@@ -75,7 +75,8 @@ def test_rows_that_say_so_delete_their_keys(people: Lake, spark: SparkSession) -
 
 
 def test_a_replacement_is_minimal_and_can_be_repeated(people: Lake, spark: SparkSession) -> None:
-    for given in ([(2, "Bo", "Kiel"), (7, "Gil", "Kiel")], spark.createDataFrame([(7, "Gil", "Kiel")], "id INT, name STRING, city STRING")):  # fmt: skip
+    frame = spark.createDataFrame([(7, "Gil", "Kiel")], "id INT, name STRING, city STRING")
+    for given in ([(2, "Bo", "Kiel"), (7, "Gil", "Kiel")], frame):
         with people.transaction() as tx:
             tx.replace("people", given, where="city = 'Kiel'")
     assert rows(people) == {1: ("Ada", "Ulm"), 3: (None, "Bonn"), 7: ("Gil", "Kiel")}
