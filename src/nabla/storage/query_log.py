@@ -1,8 +1,8 @@
 """The queries that a lake was asked: a file of short lines, for `lake.advise`.
 
 Lines have the text of a query without the constants that it compares with, so that no value of the data is kept, the time,
-about how many rows it reads, and the views that answered it. The file helps to choose views, and nothing depends on it. So it is not
-synced, no failure here is an error, and a lake at a URL has none.
+about how many rows it reads, and the views that answered it. The file helps to choose views, and nothing depends on it. So it
+is not synced, no failure here is an error, and a lake at a URL has none.
 """
 
 from __future__ import annotations
