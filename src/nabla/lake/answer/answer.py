@@ -24,6 +24,7 @@ from nabla.engine.spark.meaning import is_ansi, meaning
 from nabla.errors import NablaError, wrong_argument
 from nabla.frontends.spark_sql.read_query import NotReadable, QueryPlan, read_query, tables_read
 from nabla.frontends.spark_sql.session_names import names_of
+from nabla.lake.advise.workload import record_query
 from nabla.lake.answer.candidates import Candidates, Offered, candidates_in, offer, versions_of
 from nabla.lake.answer.proofs import proofs_in
 from nabla.lake.answer.readable import check_one_result
@@ -108,7 +109,9 @@ def answer_query(
     within = check_views(views, fresh_within)
     state = context.log.state()
     if isinstance(query, str):
-        return answer_frame(context, state, plain_frame(context, query), query, views, within)
+        answer = answer_frame(context, state, plain_frame(context, query), query, views, within)
+        record_query(context, query, answer.estimates.rows, answer.views)
+        return answer
     old = names_of(context.spark.named_session).outdated(query, tuple(state.entries))
     if old is None:
         return answer_frame(context, state, query, "", views, within)
