@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from nabla.engine.spark.frames import Sessions, Workspace, engine_session
 from nabla.engine.spark.meaning import Settings, meaning
 from nabla.engine.spark.session import build_session, forget_ended, has_ended, session_ended
 from nabla.frontends.spark_sql.python_udfs import PythonFunction
-from nabla.frontends.spark_sql.session_names import names_of
+from nabla.frontends.spark_sql.session_names import key_of, names_of
 from nabla.lake.objects.named_tables import LakeTables
 from nabla.lake.objects.view import View
 from nabla.lake.trust import Trust
@@ -27,6 +28,14 @@ _KEPT = 500
 
 
 @dataclass(frozen=True)
+class NamedSession:
+    """A session that knows a lake's tables by name: the workspace of its frames, and the tables."""
+
+    home: Workspace
+    tables: LakeTables
+
+
+@dataclass(frozen=True)
 class _Running:
     """A session with all that lives as long as it does."""
 
@@ -35,6 +44,7 @@ class _Running:
     tables: LakeTables
     engines: dict[tuple[Size, Settings], SparkSession] = field(default_factory=dict)
     shared: dict[tuple[Size, Settings], Workspace] = field(default_factory=dict)
+    others: dict[str, NamedSession] = field(default_factory=dict)
 
 
 class LakeSpark:
@@ -70,11 +80,32 @@ class LakeSpark:
         self._log.state()  # a lake that cannot be read says so here
         names_of(self.session).show(self._running.tables)
 
+    def show_names_in(self, session: SparkSession | None) -> NamedSession:
+        """Let another session of the same Spark know the names, too; or the lake's own, if none is given."""
+        running = self._running
+        if session is None or key_of(session) == key_of(running.session):
+            self.show_names()
+            return NamedSession(running.home, running.tables)
+        key = key_of(session)
+        with self._lock:
+            if key not in running.others:
+                home = self.workspace_in(session)
+                running.others[key] = NamedSession(home, LakeTables(self._log, home))
+        names_of(session).show(running.others[key].tables)
+        return running.others[key]
+
     @contextmanager
     def named_session_at(self, state: LakeState) -> Iterator[SparkSession]:
         """The session with names for the tables and views of a state that the lake is to have."""
         with self._running.tables.at(state):
             yield self.named_session
+
+    @contextmanager
+    def planning(self, planned: Mapping[str, StructType]) -> Iterator[None]:
+        """Let the session know tables that there are not yet, too, as empty ones."""
+        with self._running.tables.planning(planned):
+            yield
+        self.show_names()
 
     def settings(self, own: Settings) -> Settings:
         """The settings under which the query of a view is run: its own, or, for views that earlier versions of Nabla made
