@@ -146,6 +146,11 @@ class Snapshot:
         return sum(file.bytes for file in self.files)
 
 
+def with_schema(snapshot: Snapshot, schema_json: str) -> Snapshot:
+    """The same files as a version of another schema. They have its columns under their names, if they have them."""
+    return replace(snapshot, schema_json=schema_json, stored=schemas.stored_names(schema_json, "none", snapshot.folder))
+
+
 def write(folder: Location, table: pa.Table, *, rows: int = TARGET_ROWS, below: str = "") -> tuple[DataFile, ...]:
     """Write a table as Parquet files of at most `rows` rows under new names in `folder` (or its subfolder `below`).
 

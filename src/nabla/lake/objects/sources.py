@@ -8,6 +8,7 @@ from nabla.engine import types
 from nabla.engine.driver import key_lookup
 from nabla.engine.relations import Source
 from nabla.lake.objects.graph import is_derived
+from nabla.storage.altered_table import AlteredTable, eras_after, eras_of
 from nabla.storage.catalog import FEED_FROM, Entry, LakeState
 from nabla.storage.key_counts import MOST_CHANGES, countable, key_counts, make_key_counts
 from nabla.storage.lakelog import LakeLog
@@ -20,8 +21,20 @@ def table_of(log: LakeLog, entry: Entry) -> StoredTable:
     """The Delta table of a table or view, with the columns that the lake knows."""
     table = log.table(entry.parts["data"])
     if entry.kind != "registered":
-        return table
+        eras = eras_of(entry.definition)
+        return AlteredTable(table, eras, columns_of(entry), stored_columns(entry)) if eras else table
     return RegisteredTable(table, entry.name, entry.definition["schema"])
+
+
+def stored_columns(entry: Entry) -> tuple[str, ...]:
+    """The columns of a table or view as its Delta table has them."""
+    return tuple(entry.definition["stored"]) if is_derived(entry) else safe(columns_of(entry))
+
+
+def columns_at(entry: Entry, version: int) -> tuple[str, ...]:
+    """The columns of a table or view at one of its versions, as users called them then."""
+    missed = eras_after(entry.definition, version)
+    return missed[0].names if missed else columns_of(entry)
 
 
 def columns_of(entry: Entry) -> tuple[str, ...]:
