@@ -18,6 +18,7 @@ from nabla.lake.advise.advise import ADVISED, Proposal
 from nabla.lake.alter.alter_table import alter_table
 from nabla.lake.alter.alter_view import alter_view
 from nabla.lake.alter.alteration import Wanted
+from nabla.lake.alter.follow_registered import follow_registered
 from nabla.lake.answer.answer import Answer, Views, answer_query
 from nabla.lake.answer.run_sql import run_sql
 from nabla.lake.constraints import constraints
@@ -92,8 +93,10 @@ class Lake(Insight):
     def register(self, name: str, path: str | os.PathLike[str], key: str | Sequence[str] | None = None) -> None:
         """Take an existing Delta table into the lake, to read it only: whoever writes it goes on doing so.
 
-        Columns that are added to it later are left out until the same table is registered again under its name.
+        Columns that are added, renamed or widened later are followed by the next refresh, or when the same table is registered
+        again under its name.
         """
+        follow_registered(self._context, [name] if name in self._context.log.state().entries else [])
         create_table.register(self._context, name, path, key)
 
     def alter_table(

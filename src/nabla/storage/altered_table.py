@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 from nabla.storage.catalog import ERAS
 from nabla.storage.deltalog import Commit
+from nabla.storage.files import with_names
 from nabla.storage.statistics import Value, decode, encode
 from nabla.storage.table import Snapshot, StoredTable
 
@@ -74,6 +75,11 @@ def added_columns(schema_json: str) -> frozenset[str]:
     return frozenset(f["name"] for f in json.loads(schema_json)["fields"] if ADDED in (f.get("metadata") or {}))
 
 
+def absent(name: str) -> str:
+    """A name that no file has, for a column that is NULL in a version."""
+    return f"{name} was not there"
+
+
 class AlteredTable(StoredTable):
     """The versions of a table, all with the newest columns: those that a version does not have are NULL."""
 
@@ -98,15 +104,15 @@ class AlteredTable(StoredTable):
         missed = [era for era in self._eras if era.since > snapshot.version]
         if not missed:
             return snapshot
-        stored = {}
+        then, stored, stays = dict(zip(missed[0].names, missed[0].stored, strict=True)), {}, {}
         for name, new in zip(self._names, self._stored_names, strict=True):
             old: str | None = name
             for era in reversed(missed):
                 old = era.origin.get(old) if old is not None else None
-            then = dict(zip(missed[0].names, missed[0].stored, strict=True))
-            stored[new] = f"{new} was not there" if old is None else snapshot.stored[then[old]]
-        newest = self._table.listed(self.schema_since)
-        return replace(snapshot, schema_json=self._newest_schema(newest), stored=stored)
+            stored[new] = absent(new) if old is None else snapshot.stored[then[old]]
+            if old is not None:
+                stays[then[old]] = new
+        return with_names(snapshot, self._newest_schema(self._table.listed()), stays, stored)
 
     def _newest_schema(self, newest: Snapshot) -> str:
         """The newest schema, of which older files may lack anything."""

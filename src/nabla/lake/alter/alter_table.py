@@ -120,20 +120,20 @@ def catch_up(commit: Commit, source: Entry) -> None:
 
 
 def follow_change(
-    context: LakeContext, commit: Commit, change: SchemaChange, version: int, keys: Mapping[str, str]
+    context: LakeContext, commit: Commit, change: SchemaChange, version: int | None, keys: Mapping[str, str]
 ) -> dict[str, Altered]:
-    """Let all views and constraints that read an object follow the change of its columns, which came with a version: in their
-    stored definitions if that is enough, and else by a new definition."""
+    """Let all views and constraints that read an object follow the change of its columns: in their stored definitions if that
+    is enough, and else by a new definition. For an object of the lake, `version` is the first one with the new columns."""
     reports: dict[str, Altered] = {}
     waiting = [entry.name for entry in readers(commit.state, change.name)]
     for name in (n for unit in upstream_units(waiting, commit.state) for n in unit if n in waiting):
         entry = commit.state.entries[name]
         view = load_view(name, entry.definition)
         refuse_loss(view, change)
-        facts, previous = entry.facts, version - 1
-        if change.name in facts.get("sources", {}):
+        facts = entry.facts
+        if version is not None and change.name in facts.get("sources", {}):
             reflected = facts["sources"][change.name]
-            reflects = version if reflected == previous else reflected
+            reflects = version if reflected == version - 1 else reflected
             facts = {**facts, "sources": {**facts["sources"], change.name: reflects}}
         moved = replace(entry.without_ahead, facts={k: v for k, v in facts.items() if k != "ahead"})
         own = keys.get(view.sql or "", view.sql)

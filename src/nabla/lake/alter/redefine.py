@@ -38,8 +38,9 @@ from nabla.lake.write.commit import Commit
 from nabla.planner.choose import choose
 from nabla.planner.estimates import SourceFacts, ViewFacts
 from nabla.planner.steps import Plan
-from nabla.storage.altered_table import Era, eras_of, marked_as_added
+from nabla.storage.altered_table import Era, absent, eras_of, marked_as_added
 from nabla.storage.catalog import ERAS, REDEFINED, SAME_AS, Entry, Part
+from nabla.storage.files import with_names
 from nabla.storage.table import Snapshot
 
 
@@ -189,8 +190,9 @@ def _with_new_columns(snapshot: Snapshot, old: View, new: View) -> Snapshot:
     """The rows that a view has, with its new columns."""
     stays = _origin(old, new)
     places = dict(zip(new.outputs, new.stored, strict=True))
-    stored = {place: place if name in stays else f"{place} was not there" for name, place in places.items()}
-    return replace(snapshot, schema_json=_marked(new, stays), stored=stored)
+    stored = {place: place if name in stays else absent(place) for name, place in places.items()}
+    kept = {places[name]: places[name] for name in stays}
+    return with_names(snapshot, _marked(new, stays), kept, stored)
 
 
 def _marked(new: View, stays: Mapping[str, str]) -> str:
