@@ -1,4 +1,4 @@
-"""`nabla alter table`, `nabla alter view`: columns and definitions that change."""
+"""`nabla alter table`, `nabla alter view`, `nabla publish`: columns and definitions that change, and names in catalogs."""
 
 from __future__ import annotations
 
@@ -49,6 +49,30 @@ def alter_view(
     with working("Altering", as_json):
         done = locate(lake).open().alter_view(name, query)
     _show(done, as_json)
+
+
+@reporting
+def publish(
+    name: Annotated[str, typer.Argument(help="The table or view.")],
+    table: Annotated[str, typer.Argument(help='A name of the catalog, as "reports.revenue".')],
+    lake: LakeOption = None,
+    debug: DebugOption = False,
+) -> None:
+    """Show a table or view as a table of the session's catalog, which follows every commit."""
+    done = locate(lake).open().publish(name, table)
+    out().print(f"{done.name} is published as {done.table}", markup=False, highlight=False)
+
+
+@reporting
+def unpublish(
+    name: Annotated[str, typer.Argument(help="The table or view.")],
+    table: Annotated[str | None, typer.Argument(help="One of its names. Default: all.", show_default=False)] = None,
+    lake: LakeOption = None,
+    debug: DebugOption = False,
+) -> None:
+    """Take the names of a table or view out of the catalog. The object itself stays."""
+    for one in locate(lake).open().unpublish(name, table):
+        out().print(f"{one.name} is no longer published as {one.table}", markup=False, highlight=False)
 
 
 def _show(done: AlterReport, as_json: bool) -> None:
