@@ -63,14 +63,14 @@ def sales(lake: Lake) -> None:
 def test_a_published_name_follows_every_commit(lake: Lake, spark: SparkSession, database: str) -> None:
     sales(lake)
     lake.publish("revenue", f"{database}.revenue", comments={"region": "where it was sold"})
-    lake.publish("orders", f"spark_catalog.{database}.`all orders`")
+    lake.publish("orders", f"spark_catalog.{database}.all_orders")
     held = spark.table("reports.revenue")
     comments = [field.metadata["comment"] for field in held.schema.fields]
     assert comments == ["where it was sold", "from orders.amount"]
     with lake.transaction() as tx:
         tx.insert("orders", [(3, "w", 1)])
         tx.delete("orders", where="id = 2")
-    assert bag(spark.table("reports.`all orders`")) == bag(lake.read("orders"))
+    assert bag(spark.table("reports.all_orders")) == bag(lake.read("orders"))
     lake.refresh()
     assert bag(spark.table("reports.revenue")) == bag(lake.read("revenue")) == {("n", 10): 1, ("w", 1): 1}
     assert bag(held) == {("n", 10): 1, ("s", 5): 1}
@@ -80,7 +80,7 @@ def test_a_published_name_follows_every_commit(lake: Lake, spark: SparkSession, 
     files = f"{where.removeprefix('file:')}/*.parquet"
     assert sorted(duckdb.execute(f"SELECT * FROM read_parquet('{files}')").fetchall()) == [("n", 10), ("w", 1)]
     lake.alter_table("orders", add="note STRING", rename={"region": "area"})
-    assert spark.table("reports.`all orders`").columns == ["id", "area", "amount", "note"]
+    assert spark.table("reports.all_orders").columns == ["id", "area", "amount", "note"]
     lake.revert(lake.version - 1)
     lake.create_view("revenue", "SELECT area, COUNT(*) AS n FROM orders GROUP BY area", rebuild=True)
     assert bag(spark.table("reports.revenue")) == {("n", 1): 1, ("w", 1): 1}

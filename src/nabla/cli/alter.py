@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -11,6 +12,7 @@ from nabla.cli.locate import locate
 from nabla.cli.options import DebugOption, JsonOption, LakeOption
 from nabla.cli.output import out, print_json, reporting, working
 from nabla.errors import NablaError
+from nabla.lake.publish.publications import Publication
 from nabla.lake.reports import AlterReport
 
 app = typer.Typer(name="alter", help="Change the columns of a table, or the query of a view.", no_args_is_help=True)
@@ -56,11 +58,13 @@ def publish(
     name: Annotated[str, typer.Argument(help="The table or view.")],
     table: Annotated[str, typer.Argument(help='A name of the catalog, as "reports.revenue".')],
     lake: LakeOption = None,
+    as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Show a table or view as a table of the session's catalog, which follows every commit."""
-    done = locate(lake).open().publish(name, table)
-    out().print(f"{done.name} is published as {done.table}", markup=False, highlight=False)
+    with working("Publishing", as_json):
+        done = locate(lake).open().publish(name, table)
+    _show_publications([done], as_json, "published")
 
 
 @reporting
@@ -68,11 +72,21 @@ def unpublish(
     name: Annotated[str, typer.Argument(help="The table or view.")],
     table: Annotated[str | None, typer.Argument(help="One of its names. Default: all.", show_default=False)] = None,
     lake: LakeOption = None,
+    as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Take the names of a table or view out of the catalog. The object itself stays."""
-    for one in locate(lake).open().unpublish(name, table):
-        out().print(f"{one.name} is no longer published as {one.table}", markup=False, highlight=False)
+    with working("Withdrawing", as_json):
+        ended = locate(lake).open().unpublish(name, table)
+    _show_publications(ended, as_json, "no longer published")
+
+
+def _show_publications(publications: Sequence[Publication], as_json: bool, what: str) -> None:
+    if as_json:
+        print_json([asdict(one) for one in publications])
+        return
+    for one in publications:
+        out().print(f"{one.name} is {what} as {one.table}", markup=False, highlight=False)
 
 
 def _show(done: AlterReport, as_json: bool) -> None:

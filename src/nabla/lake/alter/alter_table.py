@@ -17,12 +17,13 @@ from pyspark.sql.types import StructType
 from nabla.engine import intake, types
 from nabla.errors import NablaError
 from nabla.lake.alter.alteration import Alteration, SchemaChange, Wanted, read_alteration
-from nabla.lake.alter.follow import follow, is_read, new_key_texts, readers, refuse_loss
-from nabla.lake.alter.redefine import Redefined, definition_of, redefine, redefine_from_text
+from nabla.lake.alter.follow import new_key_texts, readers, refuse_loss
+from nabla.lake.alter.follow_change import follow_change
 from nabla.lake.context import LakeContext
-from nabla.lake.objects.graph import LOST, quarantined_tables, upstream_units
+from nabla.lake.objects.graph import quarantined_tables
 from nabla.lake.objects.names import is_nested
 from nabla.lake.objects.view import load_view
+from nabla.lake.refresh.refresh import Refresh
 from nabla.lake.reports import Altered, AlterReport
 from nabla.lake.write.commit import Commit, retry
 from nabla.storage import changes, files, locations, reading, schemas
@@ -39,7 +40,9 @@ def alter_table(context: LakeContext, name: str, wanted: Wanted) -> AlterReport:
     """Change the columns of a table. Views that read it go on without being built again where their meaning is the same."""
     if wanted.parses:
         context.spark.session  # noqa: B018  # Spark reads types that are given as text
+    _check(context, context.log.state(), name, wanted)
     try:
+        _catch_up(context, name)
         with context.events.run("alter", [name]):
             return retry(context, lambda: _attempt(context, name, wanted))
     finally:
@@ -48,12 +51,8 @@ def alter_table(context: LakeContext, name: str, wanted: Wanted) -> AlterReport:
 
 def _attempt(context: LakeContext, name: str, wanted: Wanted) -> AlterReport:
     state = context.log.state()
-    entry = context.names(state).entry(name)
-    _check_alterable(context, entry, state)
-    alteration = read_alteration(entry.name, types.from_json(entry.definition["schema"]), wanted)
-    _check_declared(entry, alteration.change, state)
+    entry, alteration = _check(context, state, name, wanted)
     with Commit(context, state) as commit:
-        catch_up(commit, entry)
         new = _new_entry(context, entry, alteration)
         keys = new_key_texts(entry, alteration.change, state)
         commit.put({entry.name: new}, {entry.name: {"altered": str(alteration.change)}})
@@ -65,6 +64,17 @@ def _attempt(context: LakeContext, name: str, wanted: Wanted) -> AlterReport:
         commit.end_views()
     kept = Altered(entry.name, "altered", str(alteration.change), 0, 0, new.parts["data"].version)
     return AlterReport({entry.name: kept, **reports})
+
+
+def _check(context: LakeContext, state: LakeState, name: str, wanted: Wanted) -> tuple[Entry, Alteration]:
+    """The table, and its alteration, if it can be made and no view that reads the table is in the way."""
+    entry = context.names(state).entry(name)
+    _check_alterable(context, entry, state)
+    alteration = read_alteration(entry.name, types.from_json(entry.definition["schema"]), wanted)
+    _check_declared(entry, alteration.change, state)
+    for reader in readers(state, entry.name):
+        refuse_loss(load_view(reader.name, reader.definition), alteration.change)
+    return entry, alteration
 
 
 def _check_alterable(context: LakeContext, entry: Entry, state: LakeState) -> None:
@@ -103,61 +113,22 @@ def _check_declared(entry: Entry, change: SchemaChange, state: LakeState) -> Non
         )
 
 
-def catch_up(commit: Commit, source: Entry) -> None:
-    """Bring the views that lag behind a source up to date with it, so that no refresh has to reach across the change. Views
-    that are refreshed by hand stay, and are recomputed when it is their turn."""
-    version = source.parts["data"].version
+def _catch_up(context: LakeContext, name: str) -> None:
+    """Refresh the views that lag behind a table, so that no refresh has to reach across the alteration. Those that are
+    refreshed by hand stay, and are recomputed when it is their turn."""
+    state = context.log.state()
+    table = context.names(state).entry(name)
+    version = table.parts["data"].version
     lagging = [
         entry.name
-        for entry in readers(commit.state, source.name)
-        if entry.facts.get("sources", {}).get(source.name, version) not in (version, LOST)
+        for entry in readers(state, table.name)
+        if entry.kind == "view"
         and entry.definition.get("maintain") != "manual"
+        and entry.facts.get("sources", {}).get(table.name, version) != version
     ]
-    for unit in upstream_units(lagging, commit.state):
-        if not set(unit).isdisjoint(lagging):
-            commit.bring(unit, {source.name})
-    commit.follow()
-
-
-def follow_change(
-    context: LakeContext, commit: Commit, change: SchemaChange, version: int | None, keys: Mapping[str, str]
-) -> dict[str, Altered]:
-    """Let all views and constraints that read an object follow the change of its columns: in their stored definitions if that
-    is enough, and else by a new definition. For an object of the lake, `version` is the first one with the new columns."""
-    reports: dict[str, Altered] = {}
-    waiting = [entry.name for entry in readers(commit.state, change.name)]
-    for name in (n for unit in upstream_units(waiting, commit.state) for n in unit if n in waiting):
-        entry = commit.state.entries[name]
-        view = load_view(name, entry.definition)
-        refuse_loss(view, change)
-        facts = entry.facts
-        if version is not None and change.name in facts.get("sources", {}):
-            reflected = facts["sources"][change.name]
-            reflects = version if reflected == version - 1 else reflected
-            facts = {**facts, "sources": {**facts["sources"], change.name: reflects}}
-        moved = replace(entry.without_ahead, facts={k: v for k, v in facts.items() if k != "ahead"})
-        own = keys.get(view.sql or "", view.sql)
-        if (view.follow and change.added) or any(is_read(view, change.name, column) for column in change.widened):
-            commit.put({name: moved}, {})
-            new = redefine_from_text(context, commit, follow(view, change, keys), view.sql)
-            done = redefine(context, commit, moved, new)
-            reports[name] = done.report
-            if done.change is not None:
-                reports |= _pass_on(context, commit, done)
-            continue
-        new = follow(view, change, keys)
-        if new != view or own != view.sql:
-            moved = replace(moved, definition=definition_of(new, entry))
-        commit.put({name: moved}, {})
-        reports[name] = Altered(name, "kept", "it means the same", 0, 0, entry.parts["data"].version)
-    return reports
-
-
-def _pass_on(context: LakeContext, commit: Commit, done: Redefined) -> dict[str, Altered]:
-    """Let the readers of a view follow the change of its columns."""
-    assert done.change is not None
-    version = commit.state.entries[done.change.name].parts["data"].version
-    return follow_change(context, commit, done.change, version, {})
+    if lagging:
+        with context.events.run("refresh", lagging):
+            Refresh(context, "auto", holds_unreadable=True).run(lagging)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 
 from nabla.errors import NablaError
 from nabla.frontends.nested.language import Nested
-from nabla.lake.alter.alter_table import follow_change
+from nabla.lake.alter.follow_change import follow_change
 from nabla.lake.alter.redefine import redefine, with_options
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.view import View, load_view
@@ -42,8 +42,7 @@ def _attempt(context: LakeContext, name: str, query: str | DataFrame | Nested) -
         done = redefine(context, commit, entry.without_ahead, new)
         reports = {entry.name: done.report}
         if done.change is not None:
-            version = commit.state.entries[entry.name].parts["data"].version
-            reports |= follow_change(context, commit, done.change, version, {})
+            reports |= follow_change(context, commit, done.change, None, {})
         commit.follow()
         commit.check()
         commit.publish("alter view", reads=new.sources)

@@ -26,7 +26,7 @@ from pyspark.sql.types import (
 
 from nabla._cached import cached_property
 from nabla.engine import types
-from nabla.errors import NablaError, wrong_argument
+from nabla.errors import NablaError
 from nabla.lake.objects.names import check_columns
 
 _WIDER: Mapping[type[DataType], tuple[type[DataType], ...]] = {
@@ -143,6 +143,8 @@ def read_alteration(table: str, before: StructType, wanted: Wanted) -> Alteratio
     if not columns:
         raise _refused(what, "no column would be left", "Drop the table, or keep one of its columns.")
     after = StructType([column.field for column in columns])
+    if not all(name.strip() for name in after.names):
+        raise _refused(what, "a column has no name", "Give it one.")
     types.check_storable(after, what)
     check_columns(after.names, what)
     return Alteration(table, before, tuple(columns))
@@ -190,7 +192,12 @@ def _added_fields(add: str | StructType | Mapping[str, str] | None, what: str) -
 
 
 def _type(text: str) -> DataType:
-    return types.parse(f"x {text}").fields[0].dataType
+    fields = types.parse(f"x {text}").fields
+    if len(fields) != 1 or not fields[0].nullable or fields[0].metadata:
+        raise NablaError(
+            "NABLA_SCHEMA", f"{text!r} is not just a type", place="alter_table", remedy='Write it as "BIGINT".'
+        )
+    return fields[0].dataType
 
 
 def _altered(field: StructField, name: str | None, kind: str | None, what: str) -> StructField:
@@ -233,9 +240,3 @@ def is_wider(old: DataType, new: DataType) -> bool:
 
 def _refused(what: str, why: str, remedy: str) -> NablaError:
     return NablaError("NABLA_ALTER", why, place=what, remedy=remedy)
-
-
-def check_default(given: object) -> None:
-    """Refuse defaults that are no mapping of columns to values."""
-    if given is not None and not isinstance(given, Mapping):
-        raise wrong_argument("default", given, "a mapping of added columns to values")

@@ -77,13 +77,18 @@ def refuse_loss(view: View, change: SchemaChange) -> None:
     placed = bool((view.rules or view.denied) and change.name in view.sources)
     touched = (*change.dropped, *(change.renamed if placed else ()), *(change.widened if placed else ()))
     lost = next((column for column in touched if is_read(view, change.name, column)), None)
-    if lost is None:
-        return
+    if lost is not None and not (view.follow and view.sql is not None and _star(view.sql)):
+        raise column_in_use(view, change, lost)
+
+
+def column_in_use(view: View, change: SchemaChange, lost: str) -> NablaError:
+    """The error for a column that a view reads, and that is to go, or to change in a way that the view cannot follow."""
+    placed = bool((view.rules or view.denied) and change.name in view.sources)
     kind = "constraint" if view.on_violation else "view"
     remedy = f"Take the column out of it with alter_view, or drop the {kind} first."
     if placed:
         remedy = "Rules read columns by their places: drop the rules, and create them again afterwards."
-    raise NablaError(
+    return NablaError(
         "NABLA_COLUMN_IN_USE",
         f'column "{lost}" of "{change.name}" is read by {kind} "{view.name}"',
         place=f'"{change.name}"',

@@ -15,9 +15,9 @@ from typing import Any
 
 from nabla.engine import types
 from nabla.errors import NablaError
-from nabla.lake.alter.alter_table import follow_change
 from nabla.lake.alter.alteration import SchemaChange, is_wider
 from nabla.lake.alter.follow import is_read, readers
+from nabla.lake.alter.follow_change import follow_change
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.view import View, load_view
 from nabla.lake.write.commit import Commit

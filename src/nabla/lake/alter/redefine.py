@@ -24,6 +24,7 @@ from nabla.engine.spark.frames import Workspaces
 from nabla.engine.spark.meaning import meaning
 from nabla.errors import NablaError
 from nabla.lake.alter.alteration import SchemaChange
+from nabla.lake.answer.over_views import read_itself_instead
 from nabla.lake.context import LakeContext
 from nabla.lake.events import ViewPlanned, current_run
 from nabla.lake.objects.sources import current_source
@@ -52,9 +53,10 @@ class Redefined:
     change: SchemaChange | None
 
 
-def redefine_from_text(context: LakeContext, commit: Commit, view: View, sql: str | None) -> View:
+def redefine_from_text(context: LakeContext, commit: Commit, view: View, sql: str | None, can_stay: bool) -> View:
     """The definition that a text has now, with all that the view was made with. Where a view follows its table's columns, the
-    text is the one that it was made from; if that is not a query any more, the one that means the same as before."""
+    text is the one that it was made from; if that is not a query any more, and the view `can_stay` as it was, it is the one
+    that means the same as before."""
     if sql is None or view.sql is None:
         raise NablaError(
             "NABLA_COLUMN_IN_USE",
@@ -67,7 +69,7 @@ def redefine_from_text(context: LakeContext, commit: Commit, view: View, sql: st
         try:
             new = define_view(context, view.name, sql, state)
         except NablaError:
-            if sql == view.sql:
+            if sql == view.sql or not can_stay:
                 raise
             new = define_view(context, view.name, view.sql, state)
     return with_options(new, view)
@@ -87,10 +89,7 @@ def with_options(new: View, old: View) -> View:
 
 
 def redefine(context: LakeContext, commit: Commit, entry: Entry, new: View) -> Redefined:
-    """Put a view with a new definition into a commit. If the commit has moved the view already, the difference to the new
-    content takes the place of that change: a table has one version a commit."""
-    if entry.parts["data"].pending is not None:
-        entry = replace(entry, parts=commit.original(entry.name).parts)
+    """Put a view with a new definition into a commit."""
     old = load_view(entry.name, entry.definition)
     new = replace(new, settings=new.settings or meaning(context.spark.session))
     context.names(commit.state).check_view(new)
@@ -142,21 +141,24 @@ def _apply_difference(
     observed = current_run()
     observed.view_started([name])
     now = context.now(new.settings)
-    sources = {source: current_source(context.log, source, commit.state) for source in new.sources}
+    own = read_itself_instead(context, new, commit.state)
+    read = {*own.sources, *new.sources}
+    every = {source: current_source(context.log, source, commit.state) for source in read}
+    sources = {source: every[source] for source in new.sources}
     versions = {source: found.new for source, found in sources.items()}
     data, feed_json = (
         _with_new_columns(context.log.snapshot(entry.parts["data"]), old, new),
         feed_schema(new.schema).json(),
     )
-    plan = _whole(new, sources)
+    plan = _whole(own, every)
     observed.tell(ViewPlanned, name, "full", "redefined", max(len(plan.steps), 1), {}, {}, versions)
     context.spark.teach(new)
     with Workspaces(partial(context.spark.workspace, settings=new.settings)) as workspaces:
         sessions = context.spark.sessions(workspaces, new.settings)
-        relations = Relations(sources, {}, Moments(now, now))
+        relations = Relations(every, {}, Moments(now, now))
         queries = Queries(sessions, relations, plan, builds=True, only_spark=context.only_spark)
         with context.translating(f'view "{name}"'):
-            whole = run(task_of({name: new}), queries)[name].whole
+            whole = run(task_of({name: own}), queries)[name].whole
             tables = ViewTables(
                 name, data, context.log.folder(entry.parts["feed"]), {}, workspaces, captures=new.delta_feed
             )
@@ -176,6 +178,7 @@ def _apply_difference(
     commit.put({name: with_metadata(moved, tables.captured)}, {name: report.brief()})
     commit.reports[name] = replace(report, version=parts["data"].version)
     said = "its feed tells the difference" if applied.inserted or applied.deleted else "no row changes"
+    said += ", computed from its own rows" if own is not new else ""
     reason = f"{said}; {change}" if change is not None else said
     return Altered(name, "difference", reason, applied.inserted, applied.deleted, parts["data"].version)
 

@@ -126,10 +126,6 @@ class Commit:
         new = entry.parts["data"]
         return before is None or (before.parts["data"].path, before.parts["data"].version) != (new.path, new.version)
 
-    def original(self, name: str) -> Entry:
-        """An object as it is without this commit."""
-        return self._base.entries[name]
-
     def put(self, entries: Mapping[str, Entry], info: Mapping[str, Mapping[str, Any]]) -> None:
         """Add or replace objects."""
         self.changes |= entries
@@ -152,11 +148,6 @@ class Commit:
             first = self.state.entries[names[0]]
             if names[0] not in self._settled and not self.moved.isdisjoint(followed(first)):
                 self.maintain(names, self._sources(first, moved_with(first, followed(first))))
-
-    def bring(self, names: Unit, sources: AbstractSet[str]) -> None:
-        """Bring views that are computed together to the newest versions of some of their sources."""
-        first = self.state.entries[names[0]]
-        self.maintain(names, self._sources(first, moved_with(first, sources)), "auto")
 
     def maintain(
         self, names: Unit, sources: Mapping[str, Source], mode: Mode = "incremental"
