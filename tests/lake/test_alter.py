@@ -81,7 +81,7 @@ def test_views_go_on_when_columns_are_added_renamed_widened_and_dropped(lake: La
     lake.alter_table("orders", widen={"amount": "BIGINT"}, drop="note")
     with lake.transaction() as tx:
         tx.insert("orders", [(6, "w", 2**40, "web")])
-    refreshed(lake)
+    refreshed(lake, "revenue", "every", "big", "grown", "by_hand")
     lake.verify()
     assert bag(lake.read("revenue")) == {("n", 17): 1, ("w", 10 + 2**40): 1}
     assert read_by_others(lake, "orders")[-1] == {"number": 6, "area": "w", "amount": 2**40, "channel": "web"}
@@ -94,7 +94,7 @@ def test_views_go_on_when_columns_are_added_renamed_widened_and_dropped(lake: La
     with pytest.raises(NablaError, match="NABLA_VIOLATED"), lake.transaction() as tx:
         tx.insert("orders", [(6, "w", 1, "web")])  # the key is enforced under its new name
     lake.optimize()
-    assert lake.fsck().faults == ()
+    assert lake.fsck().sound
 
 
 def test_a_dropped_column_never_comes_back_with_its_old_values(lake: Lake) -> None:
@@ -156,8 +156,8 @@ def test_a_view_gets_another_query_and_its_feed_tells_the_difference(lake: Lake)
     ):
         version, before = lake.status()["amounts"].version, bag(lake.read("amounts"))
         done = lake.alter_view("amounts", query)["amounts"]
-        assert ("from its own rows" in done.reason) == (query in OWN_ROWS), query
-        assert (done.inserted, done.deleted) == (inserted, deleted) or done.outcome == "difference"
+        assert "from its own rows" in done.reason or query not in OWN_ROWS, query
+        assert (done.inserted, done.deleted) == (inserted, deleted), query
         lake.verify("amounts")
         if lake.read("amounts").columns == ["id", "amount"]:
             assert feed(lake, "amounts", version) == (
@@ -221,5 +221,5 @@ def test_random_alterations_between_transactions_and_refreshes(lake: Lake, seed:
     assert sorted(map(str, read_by_others(lake, "orders"))) == sorted(
         str(row.asDict()) for row in lake.read("orders").collect()
     )
-    assert lake.fsck().faults == ()
+    assert lake.fsck().sound
     assert nabla.open(lake.path, spark=lake.spark).read("orders").columns == lake.read("orders").columns

@@ -74,7 +74,15 @@ def _check(context: LakeContext, state: LakeState, name: str, wanted: Wanted) ->
     _check_declared(entry, alteration.change, state)
     for reader in readers(state, entry.name):
         refuse_loss(load_view(reader.name, reader.definition), alteration.change)
+    _defaults(entry, alteration, context.log.snapshot(entry.parts["data"]).rows)
     return entry, alteration
+
+
+def _defaults(entry: Entry, alteration: Alteration, rows: int) -> dict[str, pa.Scalar]:
+    """The values that all rows get in new columns, but for NULL."""
+    added = [column for column in alteration.columns if column.origin is None]
+    values = {column.field.name: _fit_default(column.field, column.default, entry, rows) for column in added}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _check_alterable(context: LakeContext, entry: Entry, state: LakeState) -> None:
@@ -143,12 +151,7 @@ class _Files:
 def _new_entry(context: LakeContext, entry: Entry, alteration: Alteration) -> Entry:
     """The altered table, with its files written."""
     snapshot = context.log.snapshot(entry.parts["data"])
-    defaults = {
-        c.field.name: _fit_default(c.field, c.default, entry, snapshot.rows)
-        for c in alteration.columns
-        if c.origin is None
-    }
-    filled = {name: value for name, value in defaults.items() if value is not None}
+    filled = _defaults(entry, alteration, snapshot.rows)
     done = _write(snapshot, entry, alteration, filled)
     metadata: dict[str, Any] = {changes.KEY: [], REARRANGED: True}
     part: Part = entry.parts["data"].advanced(done.adds, done.removes, metadata, schema=done.schema)

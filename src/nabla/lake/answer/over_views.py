@@ -38,7 +38,7 @@ def read_itself_instead(context: LakeContext, view: View, state: LakeState) -> V
     sizes = Sizes({name: candidates.rows(name) for name in names})
     known = ViewIndex([candidates.stored(view.name)])
     found = find_answer(view.plan, known, sizes=sizes, ansi=is_ansi(settings))
-    return replace(view, plan=found.plan, sql=None) if found.views and found.rows < found.plain_rows else view
+    return replace(view, plan=found.plan, sql=None) if found.views and found.rows <= found.plain_rows else view
 
 
 def read_views_instead(context: LakeContext, view: View, state: LakeState, maintain: Schedule) -> View:

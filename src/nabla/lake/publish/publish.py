@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 
 from nabla.engine import types
 from nabla.errors import NablaError
@@ -90,6 +91,9 @@ class Publisher:
                 unpublish(self._context, one.name, one.table)
                 return
             shown = CatalogTable(self._context.spark.session, one.table)
+            if shown.properties() is None:  # another catalog: nothing is made there that nobody asked for
+                _LOG.info('"%s" is not published in the catalog of this process as %s', one.name, one.table)
+                return
             _check_owner(self._context, shown, one)
             _show(self._context, shown, one, state.entries[one.name], state)
         except (NablaError, OSError) as error:
@@ -135,11 +139,15 @@ def _show(context: LakeContext, shown: CatalogTable, one: Publication, entry: En
     before = shown.location() if shown.properties() is not None else ""
     folder = write_version(context.path, entry.name, snapshot)
     wanted = [(f.name, f.dataType.simpleString(), comments.get(f.name)) for f in schema.fields]
-    if before and shown.schema_and_comments() == wanted:
-        shown.move(folder, said)
-    else:  # a catalog cannot take columns out of a table
-        shown.drop()
-        shown.create(schema, comments, folder, said)
+    try:
+        if before and shown.schema_and_comments() == wanted:
+            shown.move(folder, said)
+        else:  # a catalog cannot take columns out of a table
+            shown.drop()
+            shown.create(schema, comments, folder, said)
+    except NablaError:
+        locations.remove_folder(folder)
+        raise
     others = [CatalogTable(shown.session, p.table) for p in load_publications(context.path) if p.name == one.name]
     in_use = {other.location() for other in others if other.properties() is not None}
     remove_others(context.path, entry.name, {folder, before, *in_use})
@@ -167,8 +175,8 @@ def _said(context: LakeContext, entry: Entry, state: LakeState) -> dict[str, str
 def _comments(context: LakeContext, one: Publication, entry: Entry) -> dict[str, str]:
     """The comments of columns, by their stored names: those that the user gave, and for a view what a column is made from."""
     found = dict(one.comments)
-    if is_derived(entry):
-        for column, made in lineage_of(context, entry.name, True).columns.items():
+    with suppress(NablaError):  # nothing is known of the columns of a view without algebra
+        for column, made in lineage_of(context, entry.name, True).columns.items() if is_derived(entry) else ():
             if column not in found and made.direct:
                 found[column] = f"from {', '.join(map(str, sorted(made.direct)))}"
     stored = dict(zip(columns_of(entry), stored_columns(entry), strict=True))
