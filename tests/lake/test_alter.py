@@ -17,7 +17,7 @@ from nabla.lake.facade import Lake
 
 pytestmark = pytest.mark.spark
 
-OWN_ROWS = ("SELECT id, amount FROM orders WHERE amount > 7", "SELECT id, region FROM orders WHERE amount > 4")
+OWN_ROWS = ("SELECT id, amount FROM orders WHERE amount > 7",)
 """Queries whose rows the view has already."""
 
 
