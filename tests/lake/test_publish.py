@@ -47,11 +47,16 @@ print(spark.table("reports.revenue").schema["total"].metadata["comment"])
 """
 
 
+def tables(spark: SparkSession) -> list[str]:
+    """The tables of the database, without temporary views."""
+    return [row.tableName for row in spark.sql("SHOW TABLES IN reports").collect() if not row.isTemporary]
+
+
 @pytest.fixture
 def database(spark: SparkSession) -> str:
     spark.sql("CREATE DATABASE IF NOT EXISTS reports")
-    for row in spark.sql("SHOW TABLES IN reports").collect():
-        spark.sql(f"DROP TABLE reports.{row.tableName}")
+    for table in tables(spark):
+        spark.sql(f"DROP TABLE reports.{table}")
     return "reports"
 
 
@@ -85,9 +90,9 @@ def test_a_published_name_follows_every_commit(lake: Lake, spark: SparkSession, 
     lake.create_view("revenue", "SELECT area, COUNT(*) AS n FROM orders GROUP BY area", rebuild=True)
     assert bag(spark.table("reports.revenue")) == {("n", 1): 1, ("w", 1): 1}
     lake.unpublish("orders")
-    assert [row.tableName for row in spark.sql("SHOW TABLES IN reports").collect()] == ["revenue"]
+    assert tables(spark) == ["revenue"]
     lake.drop_view("revenue")
-    assert spark.sql("SHOW TABLES IN reports").collect() == []
+    assert tables(spark) == []
 
 
 def test_a_name_belongs_to_one_lake(lake: Lake, spark: SparkSession, database: str, tmp_path: Path) -> None:
