@@ -67,11 +67,11 @@ def sales(lake: Lake) -> None:
 
 def test_a_published_name_follows_every_commit(lake: Lake, spark: SparkSession, database: str) -> None:
     sales(lake)
-    lake.publish("revenue", f"{database}.revenue", comments={"region": "where it was sold"})
+    lake.publish("revenue", f"{database}.revenue", comments={"region": "where it's sold"})
     lake.publish("orders", f"spark_catalog.{database}.all_orders")
     held = spark.table("reports.revenue")
     comments = [field.metadata["comment"] for field in held.schema.fields]
-    assert comments == ["where it was sold", "from orders.amount"]
+    assert comments == ["where it's sold", "from orders.amount"]
     with lake.transaction() as tx:
         tx.insert("orders", [(3, "w", 1)])
         tx.delete("orders", where="id = 2")

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlparse
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from nabla.algebra.expressions import quote
 from nabla.errors import NablaError
@@ -68,7 +68,7 @@ class CatalogTable:
 
     def create(self, schema: StructType, comments: Mapping[str, str], folder: str, said: Mapping[str, str]) -> None:
         columns = ", ".join(
-            f"{quote(f.name)} {f.dataType.simpleString()}{_comment(comments.get(f.name))}" for f in schema.fields
+            f"{quote(f.name)} {_type(f.dataType)}{_comment(comments.get(f.name))}" for f in schema.fields
         )
         with self._translating():
             self.session.sql(
@@ -108,5 +108,20 @@ def _properties(said: Mapping[str, str]) -> str:
 
 
 def _text(value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    """A text of SQL. What a backslash means depends on a setting of the session, so there may be none."""
+    if "\\" in value:
+        raise _refused(value, "a text for the catalog has a backslash", "Leave it out.")
+    escaped = value.replace("'", "''")
     return f"'{escaped}'"
+
+
+def _type(kind: DataType) -> str:
+    """A type of SQL, with the names inside of it quoted."""
+    match kind:
+        case ArrayType():
+            return f"ARRAY<{_type(kind.elementType)}>"
+        case MapType():
+            return f"MAP<{_type(kind.keyType)}, {_type(kind.valueType)}>"
+        case StructType():
+            return f"STRUCT<{', '.join(f'{quote(f.name)}: {_type(f.dataType)}' for f in kind.fields)}>"
+    return kind.simpleString()
