@@ -11,7 +11,6 @@ from nabla.errors import NablaError, wrong_argument
 from nabla.lake.context import LakeContext
 from nabla.lake.facade import Lake
 from nabla.lake.monitor.activate import activate
-from nabla.lake.publish.publish import Publisher
 from nabla.lake.trust import Trust
 from nabla.storage import locations
 from nabla.storage.lakelog import LakeLog
@@ -48,6 +47,4 @@ def open_lake(
             remedy="Leave it out, and decide for single tables in create_table.",
         )
     activate()
-    context = LakeContext(log, spark, Trust(log, trust, made))
-    context.events.observers.add(Publisher(context).hear)
-    return Lake(context)
+    return Lake(LakeContext(log, spark, Trust(log, trust, made)))

@@ -9,7 +9,7 @@ from nabla.engine.driver import key_lookup
 from nabla.engine.relations import Source
 from nabla.lake.objects.graph import is_derived
 from nabla.storage.altered_table import AlteredTable, eras_after, eras_of
-from nabla.storage.catalog import FEED_FROM, LOST_COLUMNS, REPLACED_COLUMNS, Entry, LakeState
+from nabla.storage.catalog import ERAS, FEED_FROM, LOST_COLUMNS, REPLACED_COLUMNS, Entry, LakeState
 from nabla.storage.key_counts import MOST_CHANGES, countable, key_counts, make_key_counts
 from nabla.storage.lakelog import LakeLog
 from nabla.storage.names import safe
@@ -22,8 +22,9 @@ def table_of(log: LakeLog, entry: Entry, shows_lost: bool = False) -> StoredTabl
     which views read cannot be read, unless for those that do not read them (`shows_lost`)."""
     table = log.table(entry.parts["data"])
     if entry.kind != "registered":
-        eras = eras_of(entry.definition)
-        return AlteredTable(table, eras, columns_of(entry), stored_columns(entry)) if eras else table
+        if ERAS not in entry.definition:
+            return table
+        return AlteredTable(table, eras_of(entry.definition), columns_of(entry), stored_columns(entry))
     lost, replaced = (frozenset(entry.definition.get(key, ())) for key in (LOST_COLUMNS, REPLACED_COLUMNS))
     columns = RegisteredColumns(entry.definition["schema"], lost, replaced, shows_lost)
     return RegisteredTable(table, entry.name, columns)

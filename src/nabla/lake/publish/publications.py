@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass, field
 
 from nabla.errors import NablaError
 from nabla.storage import locations
+from nabla.storage.boundary import PUBLICATIONS
 from nabla.storage.deltalog import corrupt
 
-_FILE = "_nabla/publications.json"
 _FORMAT = 1
 
 
@@ -26,7 +26,7 @@ class Publication:
 
 def load_publications(lake: str) -> tuple[Publication, ...]:
     """All publications of a lake, by their names in catalogs. NABLA_CORRUPT where the file is damaged."""
-    path = os.path.join(lake, _FILE)
+    path = os.path.join(lake, PUBLICATIONS)
     if not locations.exists(path):
         return ()
     try:
@@ -40,4 +40,4 @@ def load_publications(lake: str) -> tuple[Publication, ...]:
 
 def save_publications(lake: str, publications: Collection[Publication]) -> None:
     said = {"format": _FORMAT, "publications": [asdict(one) for one in publications]}
-    locations.put_text(os.path.join(lake, _FILE), json.dumps(said), overwrite=True)
+    locations.put_text(os.path.join(lake, PUBLICATIONS), json.dumps(said), overwrite=True)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
+
+from pyspark.errors import PySparkException
 
 from nabla.engine import types
 from nabla.errors import NablaError
 from nabla.lake.context import LakeContext
-from nabla.lake.events import Committed, LakeEvent
 from nabla.lake.lineage import lineage_of
 from nabla.lake.objects.graph import is_derived
 from nabla.lake.objects.sources import columns_of, stored_columns
@@ -70,34 +71,28 @@ def unpublish(context: LakeContext, name: str, table: str | None = None) -> tupl
     return tuple(ended)
 
 
-class Publisher:
-    """Keeps publications up to date: hears of every commit that this process makes."""
+def bring_publications(context: LakeContext, changed: Collection[str]) -> None:
+    """Let the catalog show the newest versions of these objects, where they are published, after a commit of this process."""
+    for one in load_publications(context.path):
+        if one.name in changed:
+            _bring(context, one)
 
-    def __init__(self, context: LakeContext) -> None:
-        self._context = context
 
-    def hear(self, event: LakeEvent) -> None:
-        if not isinstance(event, Committed):
+def _bring(context: LakeContext, one: Publication) -> None:
+    """A commit stands, whatever the catalog says: what fails here is logged, and tried again after the next one."""
+    try:
+        state = context.log.state()
+        if one.name not in state.entries:
+            unpublish(context, one.name, one.table)
             return
-        for one in load_publications(self._context.path):
-            if one.name in event.objects or one.name in event.dropped:
-                self._bring(one)
-
-    def _bring(self, one: Publication) -> None:
-        """A commit stands, whatever the catalog says: what fails here is logged, and tried again after the next one."""
-        try:
-            state = self._context.log.state()
-            if one.name not in state.entries:
-                unpublish(self._context, one.name, one.table)
-                return
-            shown = CatalogTable(self._context.spark.session, one.table)
-            if shown.properties() is None:  # another catalog: nothing is made there that nobody asked for
-                _LOG.info('"%s" is not published in the catalog of this process as %s', one.name, one.table)
-                return
-            _check_owner(self._context, shown, one)
-            _show(self._context, shown, one, state.entries[one.name], state)
-        except (NablaError, OSError) as error:
-            _LOG.warning('"%s" is not up to date as %s: %s', one.name, one.table, error)
+        shown = CatalogTable(context.spark.session, one.table)
+        if shown.properties() is None:  # another catalog: nothing is made there that nobody asked for
+            _LOG.info('"%s" is not published in the catalog of this process as %s', one.name, one.table)
+            return
+        _check_owner(context, shown, one)
+        _show(context, shown, one, state.entries[one.name], state)
+    except (NablaError, OSError, PySparkException) as error:
+        _LOG.warning('"%s" is not up to date as %s: %s', one.name, one.table, error)
 
 
 def _check_place(context: LakeContext, table: str) -> None:

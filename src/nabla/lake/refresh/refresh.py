@@ -21,7 +21,7 @@ from nabla.lake.reports import RefreshReport, ViewReport
 from nabla.lake.trust import UNTRUSTED
 from nabla.lake.write.commit import Commit, retry
 from nabla.planner.steps import Mode, check_mode
-from nabla.storage.catalog import LakeState
+from nabla.storage.catalog import LOST_COLUMNS, LakeState
 
 PARALLEL = 4
 UNREADABLE = ("NABLA_AWAY", "NABLA_SCHEMA_CHANGED")
@@ -53,7 +53,8 @@ def refresh_views(
     wanted = [context.names(state).entry(n, "view", "constraint").name for n in names] or views_to_refresh(state)
     try:
         with context.events.run("refresh", wanted):
-            follow_registered(context, _registered(with_upstream(wanted, state), state))
+            if registered := _registered(with_upstream(wanted, state), state):
+                follow_registered(context, registered)
             report = Refresh(context, mode, holds_unreadable=not names, waiting=waiting).run(wanted, progress)
     finally:
         if context.subscriptions.active:
@@ -157,7 +158,8 @@ class Refresh:
                 now = commit.state
                 entry = now.entries[names[0]]
                 view = load_view(names[0], entry.definition)
-                check_readable(view, now)
+                if any(now.entries[source].definition.get(LOST_COLUMNS) for source in view.sources):
+                    check_readable(view, now)
                 if waiting := sorted(self.held.intersection(view.sources)):
                     return self._hold(job, state, f"waits for {', '.join(waiting)}, which is held back")
                 try:
