@@ -334,7 +334,7 @@ class LakeLog:
         if not table.knows(part.version):
             metadata = {**pending.metadata, "transaction": pending.transaction, "lake_version": lake_version}
             try:
-                table.commit(pending.adds, pending.removes, metadata, part.version - 1)
+                table.commit(pending.adds, pending.removes, metadata, part.version - 1, pending.schema)
                 return
             except Conflict:
                 pass  # somebody else rolls forward at the same time

@@ -32,6 +32,8 @@ class StoredTable:
         if re.search("%[0-9A-Fa-f]{2}", self.folder):  # deltalake writes such a path, and then reads another one
             raise NablaError("NABLA_PATH", "a folder's name contains a % code", place=self.folder, remedy="Rename it.")
         self.closed = closed
+        self.schema_since = 0
+        """The first version that has the columns of the newest one."""
         self._lock = threading.RLock()
         self._latest = -1
         self._is_plain = True  # until its log shows something else
@@ -147,23 +149,27 @@ class StoredTable:
         removes: Sequence[DataFile],
         metadata: Mapping[str, Any],
         expected: int,
+        schema_json: str = "",
     ) -> int:
-        """Make version `expected` + 1 out of version `expected`, or raise Conflict where somebody else made it."""
+        """Make version `expected` + 1 out of version `expected`, with another schema if one is given, or raise Conflict where
+        somebody else made it."""
         with self._lock:
-            latest = (
-                self._latest if self._latest == expected else self.latest()
-            )  # the commit fails if there is a later one
+            # Whether there is a later version, the commit finds out.
+            latest = self._latest if self._latest == expected else self.latest()
             if latest > expected:
                 raise _conflict(self.folder, expected)
             if latest < expected:
                 raise deltalog.no_version(self.folder, expected, latest)
             try:
-                delta_writer.commit(self.folder, expected + 1, adds, removes, metadata)
+                delta_writer.commit(self.folder, expected + 1, adds, removes, metadata, schema_json)
             except FileExistsError as error:
                 if self.latest() > expected:
                     raise _conflict(self.folder, expected) from error
                 raise _write_failed(self.folder, error) from error
-            self._advance(expected, adds, removes)
+            if schema_json:  # the next reader takes it from the log
+                self._latest = max(self._latest, expected + 1)
+            else:
+                self._advance(expected, adds, removes)
             return expected + 1
 
     def _advance(self, expected: int, adds: Sequence[DataFile], removes: Sequence[DataFile]) -> None:
