@@ -28,7 +28,7 @@ class LakeTables:
 
     @property
     def path(self) -> str:
-        return self._log.path
+        return self._log.shown_as
 
     @contextmanager
     def at(self, state: LakeState) -> Iterator[None]:

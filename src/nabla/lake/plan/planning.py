@@ -60,7 +60,13 @@ class Planning:
 
     def find(self, name: str) -> Entry | None:
         """The object of the lake that has this name."""
-        return self.context.names(self.state).find(name)
+        found = self.context.names(self.state).find(name)
+        return None if found is None else self.context.log.origin(found)
+
+    def means_as_in_the_lake(self, view: View) -> bool:
+        """Whether the lake itself has a view of this name that means the same, where this is one of its environments."""
+        found = self.context.log.whole_state().entries.get(view.name)
+        return found is not None and found.kind == "view" and means_same(load_view(view.name, found.definition), view)
 
     def compare(self, view: View) -> str | None:
         """How a view differs from the lake's view of its name: None if both mean the same, or there is none."""
