@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import multiprocessing
 import runpy
 from pathlib import Path
 from typing import Any
@@ -149,33 +148,4 @@ def test_an_environment_follows_the_project_and_the_lake(shop: Path) -> None:
     assert "NABLA_NO_ENVIRONMENT" in fails("env", "drop", "dev")
     assert "NABLA_NAME" in fails("run", "--env", "a/b")
     main.vacuum(older_than=datetime.timedelta(0))
-    is_exact(main)
-
-
-def promote_until(path: str, point: str) -> None:
-    """Promote in a process of its own, which dies at a point."""
-    from nabla.lake.environments.promote import promote
-    from nabla.storage import machine
-
-    lake = nabla.open(path)
-    machine.arm(point)
-    promote(lake.context, "dev", lambda: None)
-
-
-@pytest.mark.parametrize(
-    ("point", "promoted"), [("commit.ready", False), ("lake.commit", False), ("lake.committed", True)]
-)
-def test_a_killed_promotion_happened_or_did_not(shop: Path, point: str, promoted: bool) -> None:
-    change("total > 20000", "total > 10")
-    ok("run", "--env", "dev")
-    process = multiprocessing.get_context("spawn").Process(target=promote_until, args=(str(shop / "lake"), point))
-    process.start()
-    process.join(120)
-    assert process.exitcode not in (0, None)
-    main = nabla.open(shop / "lake")
-    assert (main.read("strong_regions").count() == 4) == promoted
-    assert bool(ok("env", "list")) != promoted
-    if not promoted:
-        ok("promote", "dev")
-    assert main.read("strong_regions").count() == 4
     is_exact(main)

@@ -43,9 +43,9 @@ def run_in_environment(
 
 def _settle(project: Project, lake: Lake, log: EnvironmentLog, planned: ProjectPlan, tell: Tell) -> ProjectPlan:
     """Take what has changed out of the environment, and plan again: views that read it are to be built, too."""
-    changed = [one.name for one in planned.objects if one.cost == "rebuilt"]
-    gone = [one.name for one in planned.objects if one.change == "gone"]
-    names = {lake.context.names(lake.context.log.state()).entry(name).name: name for name in changed}
-    released = {stored for stored, name in names.items() if name in planned.as_in_lake}
-    settle(log, names.keys() - released, released | {*gone})
-    return plan_project(project, lake, tell) if changed or gone else planned
+    names = lake.context.names(lake.context.log.state())
+    changed = {names.entry(one.name).name for one in planned.objects if one.cost == "rebuilt"}
+    gone = {one.name for one in planned.objects if one.change == "gone"}
+    released = log.releasable(planned.as_in_lake, changed - gone)
+    settle(log, changed - released, released | gone)
+    return plan_project(project, lake, tell) if changed or gone or released else planned

@@ -62,7 +62,7 @@ class ProjectPlan:
     kept: frozenset[tuple[str, str]] = frozenset()
     """The elements of the project that mean what the lake has."""
     as_in_lake: frozenset[str] = frozenset()
-    """The views that an environment has itself, though the project defines them as the lake does."""
+    """The views that the project defines as the lake does, whatever an environment of it has."""
 
     @property
     def large(self) -> tuple[PlannedObject, ...]:
@@ -179,14 +179,14 @@ class _Comparison(Builder):
         for view, entry in zip(views, found, strict=True):
             if entry is not None and entry.kind != "view":
                 raise self.lake.context.names(self.plans.state).exists(entry, view)
+        if all(found) and all(map(self.plans.means_as_in_the_lake, views)):
+            self.as_in_lake |= {view.name for view in views}
         differs = {view.name: said for view in views if (said := self.plans.compare(view))}
         if not differs and all(found):
             self.same.add((element.kind, element.name))
             for view in views:
                 self._note(PlannedObject(view.name, "view", "same", "kept", place=element.place))
             return
-        if all(found) and all(map(self.plans.means_as_in_the_lake, views)):
-            self.as_in_lake |= {view.name for view in views}
         for view, entry in zip(views, found, strict=True):
             self.plans.add(view)
             change: Change = "new" if entry is None else "changed" if view.name in differs else "same"

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from nabla.errors import NablaError
-from nabla.lake.environments.log import EnvironmentLog, own_entries, show
+from nabla.lake.environments.log import EnvironmentLog, header_of, own_entries, show
 from nabla.lake.objects.graph import LOST
 from nabla.storage.catalog import ENVIRONMENT, GONE, Entry, LakeState
 from nabla.storage.lakelog import LakeLog
@@ -100,20 +100,6 @@ def _described(state: LakeState, name: str, path: str) -> Environment:
     own = tuple(sorted(n for n, entry in own_entries(state, name).items() if entry.kind != GONE))
     made = datetime.datetime.fromtimestamp(header.facts["made"], datetime.UTC)
     return Environment(name, own, bool(header.facts["complete"]), changed_since(state, header), made)
-
-
-def header_of(state: LakeState, name: str, path: str) -> Entry:
-    """The entry of an environment itself."""
-    header = state.environments.get(f"{name}/")
-    if header is None:
-        there = sorted(n.removesuffix("/") for n, e in state.environments.items() if e.kind == ENVIRONMENT)
-        raise NablaError(
-            "NABLA_NO_ENVIRONMENT",
-            f'there is no environment "{name}"',
-            place=f"lake {path}",
-            remedy=f"There are {', '.join(there)}." if there else "Make it with `nabla run --env NAME`.",
-        )
-    return header
 
 
 def definitions(state: LakeState) -> dict[str, str]:

@@ -8,7 +8,7 @@ own, so they cannot touch anything of the lake.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -56,6 +56,20 @@ class EnvironmentLog(LakeLog):
     def origin(self, entry: Entry) -> Entry:
         return self.whole_state().entries[entry.name] if self.is_shared(entry.name) else entry
 
+    def releasable(self, names: Collection[str], changed: Collection[str]) -> set[str]:
+        """The own objects among `names` that may be read from the lake again: what they read there is the lake's here, too.
+        Those that have `changed` will be the environment's own, or are among these."""
+        whole = self.whole_state()
+        own = {name for name, entry in own_entries(whole, self.environment).items() if entry.kind != GONE}
+        found = own & {*names} & whole.entries.keys()
+        while True:
+            kept = dict.fromkeys((own | {*changed}) - found, Entry("", GONE, {}, {}))
+            shown = _Shown(whole, kept)
+            lost = {name for name in found if not shown.shows(name)}
+            if not lost:
+                return found
+            found -= lost
+
     def commit(
         self,
         changes: Mapping[str, Entry | None],
@@ -69,6 +83,7 @@ class EnvironmentLog(LakeLog):
         """Commit changes of the environment's own objects. NABLA_ENVIRONMENT for one of the lake's."""
         whole = expected.beneath
         assert whole is not None
+        header_of(whole, self.environment, self.path)
         after = replace(expected, entries=expected.changed(changes))
         stored: dict[str, Entry | None] = {}
         for name, entry in changes.items():
@@ -120,7 +135,21 @@ class EnvironmentLog(LakeLog):
 
 def show(whole: LakeState, environment: str) -> LakeState:
     """A state of the lake as an environment shows it."""
-    return _Shown(whole, f"{environment}/").state()
+    return _Shown(whole, own_entries(whole, environment)).state()
+
+
+def header_of(state: LakeState, name: str, path: str) -> Entry:
+    """The entry of an environment itself."""
+    header = state.environments.get(f"{name}/")
+    if header is None:
+        there = sorted(n.removesuffix("/") for n, e in state.environments.items() if e.kind == ENVIRONMENT)
+        raise NablaError(
+            "NABLA_NO_ENVIRONMENT",
+            f'there is no environment "{name}"',
+            place=f"lake {path}",
+            remedy=f"There are {', '.join(there)}." if there else "Make it with `nabla run --env NAME`.",
+        )
+    return header
 
 
 def own_entries(whole: LakeState, environment: str) -> dict[str, Entry]:
@@ -133,19 +162,19 @@ def own_entries(whole: LakeState, environment: str) -> dict[str, Entry]:
 class _Shown:
     """Puts the entries of an environment before those of the lake."""
 
-    def __init__(self, whole: LakeState, prefix: str) -> None:
+    def __init__(self, whole: LakeState, own: Mapping[str, Entry]) -> None:
         self.whole = whole
-        self.own = own_entries(whole, prefix.removesuffix("/"))
+        self.own = own
         self._known: dict[str, bool] = {}
 
     def state(self) -> LakeState:
-        shared = {n: _as_table(e) for n, e in self.whole.entries.items() if n not in self.own and self._is_shown(n)}
-        own = {n: e for n, e in self.own.items() if e.kind != GONE and self._is_shown(n)}
+        shared = {n: _as_table(e) for n, e in self.whole.entries.items() if n not in self.own and self.shows(n)}
+        own = {n: e for n, e in self.own.items() if e.kind != GONE and self.shows(n)}
         there = shared | own
         entries = shared | {name: _with_lost(entry, there) for name, entry in own.items()}
         return LakeState(self.whole.version, entries, self.whole.file, {}, self.whole)
 
-    def _is_shown(self, name: str) -> bool:
+    def shows(self, name: str) -> bool:
         """Whether an object can be read here: all that it reads is there, and nothing of it has changed if it is the lake's."""
         if name not in self._known:
             self._known[name] = True  # views of a recursion may read each other
@@ -155,11 +184,11 @@ class _Shown:
     def _can_be_read(self, name: str) -> bool:
         if name in self.own:
             entry = self.own[name]
-            return entry.kind != GONE and all(self._is_shown(source) for source in sources_of(entry))
+            return entry.kind != GONE and all(self.shows(source) for source in sources_of(entry))
         found = self.whole.entries.get(name)
         if found is None or found.kind == "constraint":
             return False
-        return all(source not in self.own and self._is_shown(source) for source in sources_of(found))
+        return all(source not in self.own and self.shows(source) for source in sources_of(found))
 
 
 def _as_table(entry: Entry) -> Entry:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from nabla.algebra.nodes import Scan
 from nabla.errors import Conflict, NablaError
 from nabla.lake.context import LakeContext
-from nabla.lake.environments.environments import changed_since, header_of, lost_sources
-from nabla.lake.environments.log import own_entries
+from nabla.lake.environments.environments import changed_since, lost_sources
+from nabla.lake.environments.log import header_of, own_entries
 from nabla.lake.objects.graph import followed_at_once, sources_of
 from nabla.lake.objects.sources import columns_of
 from nabla.lake.objects.view import load_view
@@ -53,6 +53,7 @@ def promote(context: LakeContext, name: str, refresh: Callable[[], None]) -> Pro
 def _attempt(context: LakeContext, name: str) -> Promoted:
     state = context.log.whole_state()
     _check_current(state, name, context.path)
+    _check_sources(state, name)
     stored = own_entries(state, name)
     own = {n: _without_paths(entry) for n, entry in stored.items() if entry.kind != GONE}
     dropped = {n for n, entry in stored.items() if entry.kind == GONE and n in state.entries}
@@ -112,6 +113,10 @@ def _check_current(state: LakeState, name: str, path: str) -> None:
             place=f"lake {path}",
             remedy=f"Bring it up to date with `nabla run --env {name}`, look at it again, and repeat the promotion.",
         )
+
+
+def _check_sources(state: LakeState, name: str) -> None:
+    """Conflict where a view was computed from a table that is another one by now: the environment is then refreshed again."""
     if lost_sources(state, name):
         raise Conflict("NABLA_CONFLICT", "a table was made anew in the meantime", remedy="Repeat the operation.")
 

@@ -54,7 +54,8 @@ class Planning:
 
     def define_rules(self, name: str, text: str) -> list[View]:
         """The definitions of all predicates of rules."""
-        stored = {n: columns_with_types(self.context, e) for n, e in self.state.entries.items() if not _is_of(e, name)}
+        others = (e for e in self.state.entries.values() if not _is_of(self.context.log.origin(e), name))
+        stored = {entry.name: columns_with_types(self.context, entry) for entry in others}
         planned = {n: [(f.name, f.dataType.simpleString()) for f in shape] for n, shape in self.shapes.items()}
         return define_rules(self.context, name, text, stored | planned)
 
