@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
 
 from nabla.engine import types
+from nabla.errors import NablaError
 from nabla.frontends.spark_sql.define import define
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.sources import current_source
@@ -102,7 +103,10 @@ class Planning:
     def _rows_of(self, name: str) -> int:
         if name in self.rows or name not in self.state.entries:
             return self.rows.get(name, 0)
-        return current_source(self.context.log, name, self.state).after.rows
+        try:
+            return current_source(self.context.log, name, self.state).after.rows
+        except NablaError:  # a registered table that is away
+            return 0
 
     def _is_key(self, table: str, column: str) -> bool:
         return table not in self.shapes and is_declared_key(self.state.entries[table], column)
