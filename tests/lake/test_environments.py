@@ -112,6 +112,16 @@ def test_an_environment_reads_the_lake_and_keeps_to_itself(main: nabla.Lake) -> 
     assert [record.objects.keys() for record in dev.context.log.history("b", 1)] == [{"b"}]
 
 
+def test_own_views_are_released_only_where_all_that_they_read_is_the_lakes(main: nabla.Lake) -> None:
+    log: Any = try_out(Path(main.path), above("b", "a", 25), above("c", "b", 0)).context.log
+    assert log.releasable({"b", "c", "u"}, ()) == {"b", "c"}
+    assert log.releasable({"c"}, ()) == set()  # it reads the environment's b
+    assert log.releasable({"b", "c"}, {"a"}) == set()  # a will be the environment's
+    settle(log, (), ["b", "c"])
+    assert {entry.kind for entry in log.state().entries.values()} == {"table"}
+    assert sorted(log.state().entries) == ["a", "b", "c", "t", "u"]
+
+
 def test_a_promotion_moves_nothing_and_views_go_on_from_changes(main: nabla.Lake) -> None:
     dev = try_out(Path(main.path), above("b", "a", 25), above("c", "b", 0), above("new", "u", 0))
     insert(main, 50)
