@@ -71,23 +71,24 @@ def run(
     from nabla.cli.plan import plan_project
     from nabla.cli.projects import run_project
     from nabla.frontends.pipelines.project import load_project
-    from nabla.lake.environments.environments import begin
+    from nabla.lake.environments.environments import begin, check_name
 
     place = locate(lake)
     with working("Starting Spark", as_json) as tell:
         folder = place.project()
-        opened = place.open(create=True)
         if env is not None:
-            begin(opened.context.log, env)
-            opened = place.open(environment=env)
+            check_name(env)
+        opened = place.open(create=True)
+        seen = opened if env is None else place.open(environment=_existing(place, env))
         tell("Reading the project")
-        project = load_project(folder, opened.spark)
-        planned = plan_project(project, opened, tell) if opened.status() else None
+        project = load_project(folder, seen.spark)
+        planned = plan_project(project, seen, tell) if seen.status() else None
     if planned is not None and planned.large and not (yes or rebuild):
         _ask(planned, as_json)
     with working("Running", as_json) as tell:
         if env is not None:
-            result = run_in_environment(project, opened, planned, mode=mode, tell=tell)
+            begin(opened.context.log, env)
+            result = run_in_environment(project, place.open(environment=env), planned, mode=mode, tell=tell)
         else:
             kept = planned.kept if planned is not None else frozenset()
             result = run_project(project, opened, mode=mode, rebuild=True, tell=tell, kept=kept)
@@ -102,6 +103,8 @@ def _existing(place: LocatedLake, env: str | None) -> str | None:
     from nabla.lake.environments.environments import environments
     from nabla.storage.lakelog import LakeLog
 
+    if env is None:
+        return None
     return env if env in [one.name for one in environments(LakeLog.open(str(place.lake)))] else None
 
 

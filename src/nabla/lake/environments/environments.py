@@ -48,14 +48,19 @@ def open_environment(path: Location, name: str) -> EnvironmentLog:
 def begin(log: LakeLog, name: str) -> None:
     """Make an environment unless it is there, and note what the lake's definitions are now. It is not complete until
     `complete` says so."""
-    if not _NAME.fullmatch(name):
-        remedy = "Use letters, digits and underscores."
-        raise NablaError("NABLA_NAME", f"{name!r} cannot be the name of an environment", place="--env", remedy=remedy)
+    check_name(name)
     state = log.whole_state()
     known = state.environments.get(f"{name}/")
     made = known.facts["made"] if known is not None else time.time()
     facts = {"made": made, "definitions": definitions(state), "complete": False}
     log.commit({f"{name}/": Entry("", ENVIRONMENT, {}, {}, facts)}, state, "environment")
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that is no identifier."""
+    if not _NAME.fullmatch(name):
+        remedy = "Use letters, digits and underscores."
+        raise NablaError("NABLA_NAME", f"{name!r} cannot be the name of an environment", place="--env", remedy=remedy)
 
 
 def complete(log: EnvironmentLog) -> None:
