@@ -66,7 +66,10 @@ def test_an_environment_has_what_differs_and_becomes_current_in_one_commit(shop:
     before, files = content(main), sorted((shop / "lake/tables").iterdir())
     change("total > 20000", "total > 10")
     first = ok("run", "--env", "dev")
-    assert [one["name"] for one in first["built"]] == ["strong_regions", "strongest"]
+    assert [(one["name"], one["mode"]) for one in first["built"]] == [
+        ("strong_regions", "build"),
+        ("strongest", "build"),
+    ]
     assert first["refreshed"].keys() == {"strong_regions", "strongest"}
     assert content(main) == before
     assert len(sorted((shop / "lake/tables").iterdir())) - len(files) <= 6  # data, feed and state of two views, no copy

@@ -30,6 +30,10 @@ class LakeTables:
     def path(self) -> str:
         return self._log.shown_as
 
+    @property
+    def folder(self) -> str:
+        return self._log.path
+
     @contextmanager
     def at(self, state: LakeState) -> Iterator[None]:
         """Show a state that the lake is to have instead of the newest one."""
