@@ -39,8 +39,8 @@ class NamedTables(Protocol):
 
 
 class SessionNames:
-    """The names of one session: those of every lake that was shown in it, as it is or through an environment. Where two lakes have the same name, it belongs to the
-    lake that was shown last, and goes with it.
+    """The names of one session: those of every lake that was shown in it, as it is or through an environment. Where two lakes
+    have the same name, it belongs to the lake that was shown last, and goes with it.
 
     A rule of the session's analyzer calls `renew` before a query looks its names up, so it does not matter who holds the
     session or who has committed in the meantime. Several threads may use one.
