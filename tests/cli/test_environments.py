@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import runpy
 from pathlib import Path
@@ -106,49 +105,3 @@ def test_an_environment_has_what_differs_and_becomes_current_in_one_commit(shop:
     assert ok("env", "list") == []
     assert "NABLA_NO_ENVIRONMENT" in fails("promote", "dev")
     assert "promote dev" in CliRunner().invoke(app, ["log"]).stdout
-
-
-def test_an_environment_follows_the_project_and_the_lake(shop: Path) -> None:
-    original = Path("transformations/revenue.sql").read_text()
-    change("SUM(o.amount) AS total", "SUM(o.amount) + 0 AS total")
-    assert [one["name"] for one in ok("run", "--env", "dev")["built"]] == ["revenue", "strong_regions", "strongest"]
-    Path("transformations/revenue.sql").write_text(original)
-    Path("transformations/more.sql").write_text(MORE.replace("MAX(total)", "MIN(total)"))
-    assert [one["name"] for one in ok("run", "--env", "dev")["built"]] == ["strongest"]
-    assert ok("env", "list")[0]["objects"] == ["strongest"]  # what is as in the lake again is read from there
-
-    ok("run", "--yes")  # meanwhile the lake gets the same definition: the environment is stale
-    message = fails("promote", "dev")
-    assert "NABLA_ENVIRONMENT_STALE" in message
-    assert "strongest" in message
-    assert "nabla run --env dev" in message
-    assert ok("env", "list")[0]["stale"] == ["strongest"]
-
-    # A view of the lake is built again: what the environment computed from it is computed again, too.
-    Path("transformations/more.sql").write_text(MORE.replace("MAX(total)", "SUM(total)"))
-    ok("run", "--env", "dev")
-    main = nabla.open(shop / "lake")
-    main.create_view("strong_regions", "SELECT region, total FROM revenue WHERE total > 20000", rebuild=True)
-    dev = nabla.open(shop / "lake", environment="dev")
-    assert dev.status()["strongest"].stale
-    main.create_constraint("few", "SELECT * FROM strongest WHERE most < 0")
-    assert "NABLA_ENVIRONMENT_STALE" in fails("promote", "dev")
-    ok("run", "--env", "dev")
-    is_exact(dev)
-    ok("promote", "dev")
-    is_exact(main)
-    assert not main.check().violated
-
-    # A promotion that would violate a constraint changes nothing.
-    Path("transformations/more.sql").write_text(MORE.replace("MAX(total)", "-SUM(total)"))
-    ok("run", "--env", "dev")
-    before = main.version
-    main.read("strongest").collect()
-    assert "few" in fails("promote", "dev")
-    assert content(main)["strongest"] != content(nabla.open(shop / "lake", environment="dev"))["strongest"]
-    assert [one.operation for one in main.history(limit=main.version - before)] in ([], ["refresh"])
-    ok("env", "drop", "dev")
-    assert "NABLA_NO_ENVIRONMENT" in fails("env", "drop", "dev")
-    assert "NABLA_NAME" in fails("run", "--env", "a/b")
-    main.vacuum(older_than=datetime.timedelta(0))
-    is_exact(main)
