@@ -17,7 +17,7 @@ from pyspark.sql.types import StructField, StructType
 from nabla.errors import NablaError
 from nabla.lake.objects.graph import LOST, is_derived, sources_of
 from nabla.lake.objects.view import load_view
-from nabla.storage.catalog import ENVIRONMENT, GONE, PATHS, SAME_AS, Entry, LakeState
+from nabla.storage.catalog import ENVIRONMENT, ERAS, GONE, PATHS, REDEFINED, SAME_AS, Entry, LakeState
 from nabla.storage.lake_history import Record
 from nabla.storage.lakelog import LakeLog, Reads
 from nabla.storage.locations import Location
@@ -199,7 +199,8 @@ def _as_table(entry: Entry) -> Entry:
     fields = zip(view.outputs, view.schema.fields, strict=True)
     columns = StructType([StructField(name, field.dataType, True) for name, field in fields])
     facts = {fact: entry.facts[fact] for fact in ("rows", SAME_AS) if fact in entry.facts}
-    definition = {"schema": columns.json(), "key": [], "foreign_keys": {}}
+    altered = {key: entry.definition[key] for key in (ERAS, REDEFINED) if key in entry.definition}
+    definition = {"schema": columns.json(), "key": [], "foreign_keys": {}, **altered}
     return Entry(entry.name, "table", definition, {"data": entry.parts["data"]}, facts)
 
 
