@@ -375,11 +375,6 @@ class LakeLog:
         if deltalog.metadata_of(actions or ()).get("transaction") != pending.transaction:
             raise foreign_write(table.folder, part.version)
 
-    def _are_leased(self) -> bool:
-        """Whether new files are certain to be there: at a URL every look is a request, and while a lease of this process is
-        alive no vacuum takes what was written under it. One that comes later puts a fence into the log before."""
-        return locations.is_url(self.path) and self.leases.is_alive()
-
     def _new_files(self, changes: Mapping[str, Entry | None]) -> Iterator[str]:
         """The files that promised commits name: they must not vanish after the lake commit."""
         for entry in changes.values():
@@ -398,7 +393,7 @@ class LakeLog:
             if part.pending is not None and latest != part.version - 1:
                 raise foreign_write(folder, latest)
             named = named_files(part)
-            places = [] if self._are_leased() else [os.path.join(folder, path) for path in named]
+            places = [] if self.leases.vouch_for_files() else [os.path.join(folder, path) for path in named]
             missing = locations.first_missing(places)
             if missing is not None:
                 raise vacuumed_too_early(folder, os.path.relpath(missing, folder))

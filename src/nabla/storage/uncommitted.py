@@ -137,10 +137,15 @@ class Leases:
                     return path
         return None
 
-    def is_alive(self) -> bool:
-        """Whether this process holds a lease whose sign of life was given a moment ago."""
+    def vouch_for_files(self) -> bool:
+        """Whether new files need not be looked for, which takes a request at a URL: while a lease of this process is alive no
+        vacuum takes what was written under it. One that comes later puts a fence into the lake's log before."""
         with self._lock:
-            return any(p in self._held for p in self._shares) and time.monotonic() - self._renewed < EXPIRES / 4
+            return (
+                locations.is_url(self._lake)
+                and any(p in self._held for p in self._shares)
+                and time.monotonic() - self._renewed < EXPIRES / 4
+            )
 
     def end_lease(self, path: str) -> None:
         """Give a lease up, which ends once nobody shares it any more."""
