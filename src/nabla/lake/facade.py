@@ -38,6 +38,7 @@ from nabla.lake.vacuum import vacuum_lake
 from nabla.lake.write import create_table, preview, revert
 from nabla.lake.write.drop import drop
 from nabla.lake.write.preview import Preview
+from nabla.lake.write.register import Sought, register
 from nabla.lake.write.transaction import Transaction
 from nabla.planner.steps import Mode
 from nabla.storage.fsck import Checkup, examine_lake
@@ -83,12 +84,33 @@ class Lake(Insight):
         create_table.create_nested(self._context, name, schema, data)
         return nested(name)
 
-    def register(self, name: str, path: str | os.PathLike[str], key: str | Sequence[str] | None = None) -> None:
-        """Take an existing Delta table into the lake, to read it only: whoever writes it goes on doing so.
+    def register(
+        self,
+        name: str,
+        path: str | os.PathLike[str] | None = None,
+        key: str | Sequence[str] | None = None,
+        *,
+        iceberg: str | None = None,
+        files: str | os.PathLike[str] | None = None,
+        query: str | None = None,
+        schema: str | StructType | None = None,
+        format: str | None = None,
+        options: Mapping[str, str] | None = None,
+        bad_rows: Literal["error", "rescue"] | None = None,
+    ) -> None:
+        """Take a table of others into the lake, to read it only: whoever writes it goes on doing so.
 
-        Columns that are added to it later are left out until the same table is registered again under its name.
+        It is one of these: the Delta table at a `path`; the `iceberg` table "catalog.namespace.table" of a catalog that
+        pyiceberg is configured for; the `files` that a pattern names ("landing/*.json"), as they arrive, are replaced and go;
+        whatever Spark reads by a `query`. Delta is read where it is. Of the others the lake keeps a copy, which refreshes bring
+        up to date from what has changed; a query's rows are all read and compared.
+
+        Files have the columns of `schema`, or those that they have now, and the `format` of their ending; `options` are those
+        of Spark's readers. A row that does not have the columns is an error, or with `bad_rows="rescue"` kept as text in the
+        column `_rescued`. Columns that are added to a source later are left out until it is registered again under its name.
         """
-        create_table.register(self._context, name, path, key)
+        sought = Sought(path, iceberg, files, query, schema, format, options, bad_rows)
+        register(self._context, name, sought, key)
 
     def drop_table(self, name: str) -> None:
         """Drop a table that no view reads. Its files go with the next vacuum; a registered table stays as it is."""

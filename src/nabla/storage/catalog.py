@@ -16,7 +16,7 @@ from nabla.storage import boundary
 from nabla.storage.deltalog import corrupt
 from nabla.storage.files import DataFile
 
-FORMAT = 5
+FORMAT = 6
 """The newest format that this module writes. A lake with a higher one was made by a newer Nabla."""
 AHEAD = "ahead"
 """The key of a definition under which a view says that its change may be computed before it is refreshed. Its facts have
@@ -36,6 +36,11 @@ RELIES_ON = "relies_on"
 """The enforced keys, by table, by which a view reads the rows of its sources from its own."""
 AS_SET = "as_set"
 """Set in the definition of a constraint whose recursion carries every row on once."""
+ORIGIN = "origin"
+"""The key of a definition under which a table has the source that it is a copy of: nobody else may write to it. Its facts say
+under the same key where the source stood."""
+HISTORIES = "histories"
+"""The fact of a view with the fingerprints of the commits that made the versions of others' tables which it reflects."""
 DENIED = "denied"
 """The key of a definition under which a constraint has the rules of the denial that it was made from."""
 
@@ -204,12 +209,14 @@ def format_of(entries: Mapping[str, Entry]) -> int:
     one that knows no schedules of single sources would not let a view follow them, one that knows no denials would check
     none, one that knows no recursion of sets could not load it, one that does not know that a view relies on a key would let
     the key be dropped, and one that does not know that a feed was shortened would take what is left for all changes. One that
-    knows no change data feed would leave changes out of it."""
+    knows no change data feed would leave changes out of it, and one that knows no sources would let users write to a copy."""
     return max((_format_of(entry) for entry in entries.values()), default=1)
 
 
 def _format_of(entry: Entry) -> int:
     definition = entry.definition
+    if definition.get(ORIGIN):
+        return 6
     if definition.get(DELTA_FEED) or FEED_FROM in entry.facts:
         return 5
     if definition.get(RELIES_ON) or definition.get(AS_SET):

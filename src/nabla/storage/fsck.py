@@ -19,6 +19,7 @@ from nabla.storage import bags, boundary, changes, deltalog, locations
 from nabla.storage.boundary import LOG
 from nabla.storage.catalog import Entry, LakeState, Part
 from nabla.storage.changes import ChangeFile
+from nabla.storage.copied_table import PIECE
 from nabla.storage.files import DataFile
 from nabla.storage.lake_checks import not_a_lake
 from nabla.storage.lakelog import LakeLog
@@ -192,7 +193,7 @@ class _Examination:
 
     def _check_changes(self, entry: Entry, table: StoredTable, snapshot: Snapshot) -> Iterator[Damage]:
         """The changes that commits recorded, as far as a vacuum has left them."""
-        names = {*snapshot.stored.values(), bags.N}
+        names = {*snapshot.stored.values(), bags.N} - {PIECE}
         for commit in table.commits(deltalog.oldest_version(table.folder) - 1, snapshot.version):
             recorded = commit.metadata.get(changes.KEY, ()) if commit is not None else ()
             for file in map(ChangeFile.from_json, recorded):

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from nabla.errors import NablaError
-from nabla.storage import schemas
+from nabla.storage import deltalog, schemas
 from nabla.storage.table import Snapshot, StoredTable
 
 
@@ -33,6 +33,16 @@ class RegisteredTable(StoredTable):
     def listed(self, version: int | None = None) -> Snapshot:
         with self._found():
             return self._narrow(self._table.listed(version))
+
+    def was_replaced(self, version: int, fingerprint: str) -> bool:
+        """Whether the table is not the one any more whose version had this fingerprint: it was created again, or put back to
+        an older version without a trace. Of a version whose log was cleaned up nobody can tell."""
+        if version > self.latest():
+            return True
+        return deltalog.fingerprint(self.folder, version) not in (None, fingerprint)
+
+    def fingerprint(self, version: int) -> str | None:
+        return deltalog.fingerprint(self.folder, version)
 
     def _narrow(self, snapshot: Snapshot) -> Snapshot:
         """A version with the registered columns only; one that is older than a column has NULLs there. Files are read by the

@@ -9,6 +9,7 @@ from nabla.engine.driver import key_lookup
 from nabla.engine.relations import Source
 from nabla.lake.objects.graph import is_derived
 from nabla.storage.catalog import FEED_FROM, Entry, LakeState
+from nabla.storage.copied_table import PIECES, CopiedTable
 from nabla.storage.key_counts import MOST_CHANGES, countable, key_counts, make_key_counts
 from nabla.storage.lakelog import LakeLog
 from nabla.storage.names import safe
@@ -19,6 +20,8 @@ from nabla.storage.table import StoredTable
 def table_of(log: LakeLog, entry: Entry) -> StoredTable:
     """The Delta table of a table or view, with the columns that the lake knows."""
     table = log.table(entry.parts["data"])
+    if PIECES in entry.parts:
+        return CopiedTable(table)
     if entry.kind != "registered":
         return table
     return RegisteredTable(table, entry.name, entry.definition["schema"])
