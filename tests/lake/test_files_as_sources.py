@@ -256,3 +256,4 @@ def test_files_are_registered_again_with_more_columns(clicks: Lake, landing: Pat
 
 from test_queries_as_sources import *  # noqa
 from test_iceberg_as_sources import *  # noqa
+from test_catalog_tables_as_sources import *  # noqa

@@ -90,6 +90,7 @@ class Lake(Insight):
         path: str | os.PathLike[str] | None = None,
         key: str | Sequence[str] | None = None,
         *,
+        table: str | None = None,
         iceberg: str | None = None,
         files: str | os.PathLike[str] | None = None,
         query: str | None = None,
@@ -100,16 +101,17 @@ class Lake(Insight):
     ) -> None:
         """Take a table of others into the lake, to read it only: whoever writes it goes on doing so.
 
-        It is one of these: the Delta table at a `path`; the `iceberg` table "catalog.namespace.table" of a catalog that
-        pyiceberg is configured for; the `files` that a pattern names ("landing/*.json"), as they arrive, are replaced and go;
-        whatever Spark reads by a `query`. Delta is read where it is. Of the others the lake keeps a copy, which refreshes bring
-        up to date from what has changed; a query's rows are all read and compared.
+        It is one of these: the Delta table at a `path`; a `table` of a catalog that the session knows; the `iceberg` table
+        "catalog.namespace.table" of a catalog that pyiceberg is configured for; the `files` that a pattern names
+        ("landing/*.json"), as they arrive, are replaced and go; whatever Spark reads by a `query`. Delta is read where it is.
+        Of the others the lake keeps a copy, which refreshes bring up to date from what has changed; of a query or a table that
+        is no Delta, all rows are read and compared.
 
         Files have the columns of `schema`, or those that they have now, and the `format` of their ending; `options` are those
         of Spark's readers. A row that does not have the columns is an error, or with `bad_rows="rescue"` kept as text in the
         column `_rescued`. Columns that are added to a source later are left out until it is registered again under its name.
         """
-        sought = Sought(path, iceberg, files, query, schema, format, options, bad_rows)
+        sought = Sought(path, table, iceberg, files, query, schema, format, options, bad_rows)
         register(self._context, name, sought, key)
 
     def drop_table(self, name: str) -> None:

@@ -39,6 +39,8 @@ AS_SET = "as_set"
 ORIGIN = "origin"
 """The key of a definition under which a table has the source that it is a copy of: nobody else may write to it. Its facts say
 under the same key where the source stood."""
+LISTED = "listed"
+"""The key of a definition under which a Delta table of others has its name in a catalog."""
 HISTORIES = "histories"
 """The fact of a view with the fingerprints of the commits that made the versions of others' tables which it reflects."""
 DENIED = "denied"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -25,6 +25,13 @@ class RegisteredTable(StoredTable):
     def latest(self) -> int:
         with self._found():
             return self._table.latest()
+
+    def identity(self, version: int) -> Hashable:
+        """The number of a version and the commit that made it: another table may be made in the same folder."""
+        return (version, self.fingerprint(version))
+
+    def forget(self) -> None:
+        self._table.forget()
 
     def snapshot(self, version: int | None = None) -> Snapshot:
         with self._found():

@@ -8,18 +8,22 @@ from dataclasses import dataclass
 from functools import partial
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
+from nabla.engine.spark.catalog_tables import Described, describe
 from nabla.errors import NablaError
 from nabla.lake.context import LakeContext
+from nabla.sources.catalog import CatalogTable
 from nabla.sources.files import Files
 from nabla.sources.iceberg import Iceberg
 from nabla.sources.port import Definition, Origin, Piece
 from nabla.sources.query import Query, own_rows
 from nabla.storage import reading
-from nabla.storage.catalog import ORIGIN, Entry, LakeState
+from nabla.storage.catalog import LISTED, ORIGIN, Entry, LakeState
 from nabla.storage.copied_table import PIECES
+from nabla.storage.foreign_files import path_of
 
 PIECE_SCHEMA = pa.schema(
     [("number", pa.int64()), ("name", pa.string()), ("stamp", pa.string()), ("digest", pa.string())]
@@ -65,6 +69,10 @@ def restore(context: LakeContext, definition: Definition) -> Origin:
             return Files.restore(definition, partial(context.spark.workspace, "large"))
         case "iceberg":
             return Iceberg.restore(definition)
+        case "table":
+            return CatalogTable.restore(
+                definition, partial(describe_table, context), partial(_ask, context), context.path
+            )
         case "query":
             return Query.restore(definition, partial(_ask, context), context.path)
     raise NablaError(
@@ -112,19 +120,52 @@ def _in_bytes(size: int) -> str:
     return f"{size} bytes" if size < 10_000 else f"{size / 1e6:.2f} MB"
 
 
+def is_delta_by_path(described: Described) -> bool:
+    """Whether a table of a catalog is read where its files are. One whose commits its catalog manages never is."""
+    managed = any(feature in described.properties for feature in ("catalogManaged", "catalogOwned"))
+    return described.provider.casefold() == "delta" and bool(described.location) and not managed
+
+
+def check_listed(context: LakeContext, entry: Entry) -> None:
+    """NABLA_REPLACED where the catalog has another table now under the name of one that is read where it is."""
+    if LISTED not in entry.definition:
+        return
+    name = entry.definition[LISTED]
+    if path_of(describe_table(context, name).location).rstrip("/") != entry.parts["data"].path:
+        raise NablaError(
+            "NABLA_REPLACED",
+            f"{name} is a table in another place than when it was registered",
+            place=f'table "{entry.name}"',
+            remedy="Drop the views that read it and the table, register it again, and create the views again.",
+        )
+
+
+def describe_table(context: LakeContext, name: str) -> Described:
+    """What the catalogs of the user's session say of a table. The lake's own tables are none of theirs."""
+    with _foreign_names(context, f"table {name}") as session:
+        return describe(session, name)
+
+
 @contextmanager
 def _ask(context: LakeContext, text: str) -> Iterator[DataFrame]:
-    """The DataFrame of a query in the user's session, where the lake's own names are not known while it is resolved."""
-    state = context.log.state()
+    """The DataFrame of a query in the user's session, resolved without the lake's own names."""
     place = f"query {' '.join(text.split())[:80]!r}"
+    with _foreign_names(context, place):
+        frame = context.spark.home.sql(text)
     with context.translating(place):
-        with context.spark.named_session_at(LakeState(state.version, {}, state.file)):
-            try:
-                frame = context.spark.home.sql(text)
-            except PySparkException as error:
-                known = context.translate(error, place)
-                unknown = known.code == "NABLA_UNKNOWN_TABLE"
-                if unknown and any(f'"{name}"'.casefold() in known.message.casefold() for name in state.entries):
-                    raise own_rows(place) from None
-                raise known from None
         yield frame
+
+
+@contextmanager
+def _foreign_names(context: LakeContext, place: str) -> Iterator[SparkSession]:
+    """The user's session while it does not know the lake's tables and views. NABLA_CYCLE for one of these."""
+    state = context.log.state()
+    with context.spark.named_session_at(LakeState(state.version, {}, state.file)) as session:
+        try:
+            yield session
+        except (PySparkException, Py4JJavaError) as error:
+            known = context.translate(error, place)
+            said = known.message.casefold()
+            if known.code == "NABLA_UNKNOWN_TABLE" and any(f'"{name}"'.casefold() in said for name in state.entries):
+                raise own_rows(place) from None
+            raise known from None

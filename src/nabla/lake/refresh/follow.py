@@ -25,7 +25,7 @@ from nabla.engine.spark.frames import read_parquet
 from nabla.errors import NablaError
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.graph import LOST, read_through
-from nabla.lake.objects.origins import Known, copies_in, known_of, origin_of
+from nabla.lake.objects.origins import Known, check_listed, copies_in, known_of, origin_of
 from nabla.lake.objects.sources import table_of
 from nabla.lake.write import write_change
 from nabla.lake.write.commit import Commit, retry
@@ -36,7 +36,7 @@ from nabla.lake.write.table_change import TableChange
 from nabla.sources.port import MADE_AGAIN, Origin, Piece, Position
 from nabla.storage import files, locations
 from nabla.storage.bags import N
-from nabla.storage.catalog import HISTORIES, ORIGIN, Entry, LakeState, Part
+from nabla.storage.catalog import HISTORIES, LISTED, ORIGIN, Entry, LakeState, Part
 from nabla.storage.copied_table import PIECE, PIECES
 from nabla.storage.registered_table import RegisteredTable
 
@@ -52,6 +52,11 @@ def follow_sources(context: LakeContext, views: Iterable[str] | None = None) -> 
     errors: dict[str, NablaError] = {}
     if any(state.entries[name].kind == "registered" for name in names):
         retry(context, partial(_outdate_replaced, context))
+    for entry in (state.entries[name] for name in names if LISTED in state.entries[name].definition):
+        try:
+            check_listed(context, entry)
+        except NablaError as error:
+            errors[entry.name] = error
     for entry in copies_in(state, names):
         try:
             retry(context, partial(_follow, context, entry.name))
@@ -82,10 +87,13 @@ def _outdate_replaced(context: LakeContext) -> None:
 
 def _was_replaced(context: LakeContext, source: Entry, version: int, fingerprint: str | None) -> bool:
     table = table_of(context.log, source)
+    if not isinstance(table, RegisteredTable) or fingerprint is None:
+        return False
     try:
-        return (
-            isinstance(table, RegisteredTable) and fingerprint is not None and table.was_replaced(version, fingerprint)
-        )
+        replaced = table.was_replaced(version, fingerprint)
+        if replaced:
+            table.forget()
+        return replaced
     except NablaError:  # it is away, which the views that read it are told
         return False
 

@@ -15,14 +15,15 @@ from nabla.engine.spark.meaning import meaning, zone_of
 from nabla.errors import NablaError
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.names import check_columns, key_of
-from nabla.lake.objects.origins import Known, is_copy, restore
+from nabla.lake.objects.origins import Known, describe_table, is_copy, is_delta_by_path, restore
 from nabla.lake.objects.sources import table_of
 from nabla.lake.refresh.create import Built, create
 from nabla.sources.files import Files, files_origin, with_rescued
 from nabla.sources.iceberg import Iceberg
 from nabla.sources.port import Definition, Origin, Position
+from nabla.sources.query import own_rows
 from nabla.storage import files, locations
-from nabla.storage.catalog import ORIGIN, Entry, LakeState, Part
+from nabla.storage.catalog import LISTED, ORIGIN, Entry, LakeState, Part
 from nabla.storage.copied_table import PIECE, PIECES
 from nabla.storage.foreign_files import path_of
 from nabla.storage.locations import is_inside
@@ -37,6 +38,7 @@ class Sought:
     """What a user registers: exactly one kind of source, and for files what they are."""
 
     path: Location | None = None
+    table: str | None = None
     iceberg: str | None = None
     files: Location | None = None
     query: str | None = None
@@ -47,7 +49,7 @@ class Sought:
 
     def check(self) -> None:
         """Refuse none or several kinds of sources, and what belongs to files for another kind."""
-        kinds = ("path", "iceberg", "files", "query")
+        kinds = ("path", "table", "iceberg", "files", "query")
         said = [kind for kind in kinds if getattr(self, kind) is not None]
         if len(said) != 1:
             raise NablaError(
@@ -63,11 +65,13 @@ class Sought:
 
 @dataclass(frozen=True)
 class RegisteredDefinition:
-    """A Delta table that others write, to be read only. Registered again, it has the columns that were added since."""
+    """A Delta table that others write, to be read only. Registered again, it has the columns that were added since.
+    `listed` is its name in a catalog, which then has to stand for the same table."""
 
     name: str
     table: StoredTable
     key: str | Sequence[str] | None
+    listed: str = ""
 
     def build(self, context: LakeContext, state: LakeState) -> Built:
         snapshot = self.table.snapshot()
@@ -80,6 +84,8 @@ class RegisteredDefinition:
             key = self.key
         keys = key_of(key, types.from_json(snapshot.schema_json), f'table "{self.name}"')
         definition = {"schema": snapshot.schema_json, "key": keys, "foreign_keys": {}}
+        if self.listed:
+            definition[LISTED] = self.listed
         entry = Entry(self.name, "registered", definition, {"data": Part(self.table.folder, snapshot.version)})
         return Built({self.name: entry}, {self.name: {"path": self.table.folder}})
 
@@ -167,6 +173,14 @@ def register(context: LakeContext, name: str, sought: Sought, key: str | Sequenc
     if sought.path is not None:
         _register_delta(context, name, StoredTable(sought.path), key)
         return
+    if sought.table is not None:
+        described = describe_table(context, sought.table)
+        if described.location and is_inside(path_of(described.location), context.path):
+            raise own_rows(f"table {sought.table}")
+        if is_delta_by_path(described):
+            table = StoredTable(path_of(described.location))
+            _register_delta(context, name, table, key, described.name)
+            return
     schema = _schema(context, sought.schema)
     definition = _definition(context, sought)
     state = context.log.state()
@@ -185,10 +199,12 @@ def _schema(context: LakeContext, schema: str | StructType | None) -> StructType
     return types.parse(schema) if isinstance(schema, str) and context.spark.session else schema  # type: ignore[return-value]
 
 
-def _register_delta(context: LakeContext, name: str, table: StoredTable, key: str | Sequence[str] | None) -> None:
+def _register_delta(
+    context: LakeContext, name: str, table: StoredTable, key: str | Sequence[str] | None, listed: str = ""
+) -> None:
     if is_inside(table.folder, context.path):
         raise in_own_folder(table.folder)
-    create(context, context.log.state(), "register", [RegisteredDefinition(name, table, key)])
+    create(context, context.log.state(), "register", [RegisteredDefinition(name, table, key, listed)])
 
 
 def _definition(context: LakeContext, sought: Sought) -> Definition:
@@ -206,6 +222,8 @@ def _definition(context: LakeContext, sought: Sought) -> Definition:
         if is_inside(origin.pattern.base, context.path):
             raise in_own_folder(origin.place)
         return origin.to_json()
+    if sought.table is not None:
+        return {"kind": "table", "table": sought.table}
     if sought.iceberg is not None:
         return Iceberg.find(sought.iceberg).to_json()
     assert sought.query is not None
