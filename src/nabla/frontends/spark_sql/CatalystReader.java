@@ -137,9 +137,14 @@ public class CatalystReader {
                     CommonExpressionDef named = (CommonExpressionDef) i.next();
                     meanings.put(named.id(), named.child());
                 }
-                return ((With) part).child().transformDown(new Meaning(meanings));
+                return spelledOut((Expression) ((With) part).child().transformDown(new Meaning(meanings)));
             }
         });
+    }
+
+    /** NULLIF of Spark 4.3 is an IF under a name that SQL does not have. */
+    private static Expression spelledOut(Expression e) {
+        return simpleName(e).equals("NullIfResult") ? ((RuntimeReplaceable) e).replacement() : e;
     }
 
     public static class Meaning extends AbstractPartialFunction {
