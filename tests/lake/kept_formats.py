@@ -51,6 +51,9 @@ def build(lake: Lake, format: int) -> None:
                 key=f"{name}_id",
                 enforce=True,
             )
+        if format >= 6:  # copies of sources
+            lake.register("five", query="SELECT id FROM range(5)", key="id")
+            lake.create_view("few", "SELECT COUNT(*) AS n FROM five WHERE id < 3")
         lake.create_view("both", "SELECT * FROM one FULL JOIN two ON one_id = two_id", detached=True)
 
 

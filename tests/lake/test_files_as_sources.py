@@ -254,6 +254,7 @@ def test_files_are_registered_again_with_more_columns(clicks: Lake, landing: Pat
     clicks.drop_table("clicks")
     assert clicks.vacuum() is not None
 
+
 from test_queries_as_sources import *  # noqa
 from test_iceberg_as_sources import *  # noqa
 from test_catalog_tables_as_sources import *  # noqa

@@ -110,8 +110,9 @@ def test_a_table_that_was_created_again_is_not_taken_for_a_change(lake: Lake, ev
     assert "NABLA_REPLACED" in report["by_day"].reason
     assert bag(lake.read("by_day")) == {("z", versions): 1}
     assert refreshed(lake)["by_day"].mode == "skip"
-    DeltaTable(events).restore(0)
-    assert refreshed(lake)["by_day"].mode != "held"
+    if versions > 1:  # restored by a new version of its own log: a change like any other
+        DeltaTable(events).restore(0)
+        assert refreshed(lake)["by_day"].mode == "incremental"
 
 
 @pytest.mark.parametrize("mode", ["auto", "full"])

@@ -189,7 +189,7 @@ def files_origin(
     zone: Callable[[], str],
 ) -> Files:
     """The files that a user registers, with checked arguments. Their format is that of their ending, unless it is given."""
-    found = FilePattern(os.fspath(pattern))
+    found = FilePattern(FilePattern(os.fspath(pattern)).whole)  # a folder stays one when it is away
     kind = _format_of(found, format)
     if bad_rows not in ("error", "rescue"):
         raise wrong_argument("bad_rows", bad_rows, '"error" or "rescue"')

@@ -34,22 +34,23 @@ class FilePattern:
     @cached_property
     def base(self) -> str:
         """The folder that all of the files are in: what comes before the first part with a sign of the pattern."""
-        parts = self._whole.split("/")
+        parts = self.whole.split("/")
         plain = next((i for i, part in enumerate(parts) if _MAGIC.search(part)), len(parts) - 1)
         return "/".join(parts[:plain]) or "/"
 
     @cached_property
-    def _whole(self) -> str:
+    def whole(self) -> str:
+        """The pattern with its folder written out: where a folder was named, the pattern of all files in it."""
         text = locations.named(self.text)
         return text + "/**/*" if not _MAGIC.search(text) and locations.is_folder(text) else text
 
     @cached_property
     def _matching(self) -> re.Pattern[str]:
-        return re.compile(_translated(self._whole[len(self.base) :].lstrip("/")))
+        return re.compile(_translated(self.whole[len(self.base) :].lstrip("/")))
 
     def paths(self) -> Iterator[str]:
         """The paths of the files that are there now, in no order."""
-        for folder, folders, names in locations.tree(self.base):
+        for folder, folders, names in _tree(self.base):
             below = folder[len(self.base) :].strip("/")
             folders[:] = [name for name in folders if not _is_hidden(name)]
             if any(_is_hidden(part) for part in below.split("/") if part):
@@ -58,6 +59,20 @@ class FilePattern:
                 relative = f"{below}/{name}" if below else name
                 if not _is_hidden(name) and self._matching.fullmatch(relative):
                     yield os.path.join(folder, name)
+
+
+def _tree(base: str) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Every folder with the names in it. A folder that may not be read is an error: its files are not gone."""
+    if locations.is_url(base):
+        yield from locations.tree(base)
+        return
+    with reading(base):
+        yield from os.walk(base, onerror=_raise)
+
+
+def _raise(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):  # a folder that has gone since it was listed
+        raise error
 
 
 def stamp(path: str) -> str | None:

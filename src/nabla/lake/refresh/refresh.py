@@ -12,7 +12,7 @@ from nabla.errors import NablaError, NotIncremental
 from nabla.lake.constraints.violations import Violated
 from nabla.lake.context import LakeContext
 from nabla.lake.housekeeping.turns import take_turn
-from nabla.lake.objects.graph import Job, layers, sources_of, with_upstream
+from nabla.lake.objects.graph import Job, layers, reads_others, sources_of, with_upstream
 from nabla.lake.objects.view import load_view
 from nabla.lake.refresh.facts import PinnedVersions, StaleViews
 from nabla.lake.refresh.follow import follow_sources
@@ -53,7 +53,8 @@ def refresh_views(
     wanted = [context.names(state).entry(n, "view", "constraint").name for n in names] or views_to_refresh(state)
     try:
         with context.events.run("refresh", wanted):
-            away = follow_sources(context, with_upstream(wanted, state) if names else None)
+            follows = reads_others(state)
+            away = follow_sources(context, with_upstream(wanted, state) if names else None) if follows else {}
             refresh = Refresh(context, mode, holds_unreadable=not names, waiting=waiting, away=away)
             report = refresh.run(wanted, progress)
     finally:
