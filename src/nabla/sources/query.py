@@ -18,7 +18,7 @@ from nabla.storage import foreign_files, locations
 from nabla.storage.names import safe
 
 Ask = Callable[[str], AbstractContextManager[DataFrame]]
-"""Gives the DataFrame of a query in the user's session, in which the lake's own names are not known. Errors of Spark inside
+"""Gives the DataFrame of a query in the user's session. One that reads the lake by its names is refused. Errors of Spark inside
 become errors of the lake."""
 
 

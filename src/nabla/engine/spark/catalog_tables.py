@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from nabla.algebra.expressions import quote
 
+_VIEW = re.compile(r"\bView \(`([^`.]+)`,")
 _DETAILS = "# Detailed Table Information"
 
 
@@ -40,3 +42,8 @@ def describe(session: SparkSession, name: str) -> Described:
         session.catalog.refreshTable(written)
     details = (said.get(key, "") for key in ("Type", "Provider", "Location", "Created Time", "Table Properties"))
     return Described(written, *details)
+
+
+def views_in(frame: DataFrame) -> frozenset[str]:
+    """The temporary views that a query reads, directly or through others."""
+    return frozenset(_VIEW.findall(frame._jdf.queryExecution().analyzed().toString()))

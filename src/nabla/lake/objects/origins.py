@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 
 import pyarrow as pa
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
-from nabla.engine.spark.catalog_tables import Described, describe
+from nabla.engine.spark.catalog_tables import Described, describe, views_in
 from nabla.errors import NablaError
 from nabla.lake.context import LakeContext
 from nabla.sources.catalog import CatalogTable
@@ -141,31 +139,18 @@ def check_listed(context: LakeContext, entry: Entry) -> None:
 
 
 def describe_table(context: LakeContext, name: str) -> Described:
-    """What the catalogs of the user's session say of a table. The lake's own tables are none of theirs."""
-    with _foreign_names(context, f"table {name}") as session:
-        return describe(session, name)
+    """What the catalogs of the user's session say of a table."""
+    with context.translating(f"table {name}"):
+        return describe(context.spark.session, name)
 
 
 @contextmanager
 def _ask(context: LakeContext, text: str) -> Iterator[DataFrame]:
-    """The DataFrame of a query in the user's session, resolved without the lake's own names."""
+    """The DataFrame of a query in the user's session. NABLA_CYCLE for one that reads the lake's own tables or views."""
     place = f"query {' '.join(text.split())[:80]!r}"
-    with _foreign_names(context, place):
-        frame = context.spark.home.sql(text)
+    own = {name.casefold() for name in context.log.state().entries}
     with context.translating(place):
+        frame = context.spark.home.sql(text)
+        if not own.isdisjoint(name.casefold() for name in views_in(frame)):
+            raise own_rows(place)
         yield frame
-
-
-@contextmanager
-def _foreign_names(context: LakeContext, place: str) -> Iterator[SparkSession]:
-    """The user's session while it does not know the lake's tables and views. NABLA_CYCLE for one of these."""
-    state = context.log.state()
-    with context.spark.named_session_at(LakeState(state.version, {}, state.file)) as session:
-        try:
-            yield session
-        except (PySparkException, Py4JJavaError) as error:
-            known = context.translate(error, place)
-            said = known.message.casefold()
-            if known.code == "NABLA_UNKNOWN_TABLE" and any(f'"{name}"'.casefold() in said for name in state.entries):
-                raise own_rows(place) from None
-            raise known from None

@@ -91,7 +91,8 @@ class Watch:
         context = self.lake.context
         state = context.log.state()
         copies = copies_in(state, read_through(self._watched(state), state))
-        errors = follow_sources(context, [entry.name for entry in copies if self._is_looked_at(entry)])
+        with context.events.run("refresh"):
+            errors = follow_sources(context, [entry.name for entry in copies if self._is_looked_at(entry)])
         for error in errors.values():
             self.failed(error)
         return not errors
