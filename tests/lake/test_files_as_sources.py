@@ -138,11 +138,13 @@ def test_every_format_is_read_with_its_partitions(lake: Lake, tmp_path: Path) ->
         assert lake.read(kind).columns == ["id", "name", "day"]
     lake.register("notes", files=tmp_path / "*.txt")
     assert bag(lake.read("notes")) == {("one",): 1, ("two",): 1}
-    assert bag(lake.read("orc")) == {(1, "a", 1): 1, (2, "b,\n", 1): 1}
+    assert bag(lake.read("orc")) == {(1, "a", "1"): 1, (2, "b,\n", "1"): 1}
     (tmp_path / "csv" / "day=2").mkdir()
     (tmp_path / "csv" / "day=2" / "x.csv").write_text("id,name\n3,c\n")
     lake.refresh()
-    assert bag(lake.read("csv")) == {(1, "a", 1): 1, (2, "b", 1): 1, (3, "c", 2): 1}
+    assert bag(lake.read("csv")) == {(1, "a", "1"): 1, (2, "b", "1"): 1, (3, "c", "2"): 1}
+    lake.register("typed", files=tmp_path / "csv", schema="id INT, name STRING, day INT")
+    assert bag(lake.read("typed")) == {(1, "a", 1): 1, (2, "b", 1): 1, (3, "c", 2): 1}
 
 
 def test_a_bad_row_holds_the_views_until_it_is_mended(clicks: Lake, landing: Path) -> None:
@@ -253,8 +255,3 @@ def test_files_are_registered_again_with_more_columns(clicks: Lake, landing: Pat
     clicks.drop_view("pages")
     clicks.drop_table("clicks")
     assert clicks.vacuum() is not None
-
-
-from test_queries_as_sources import *  # noqa
-from test_iceberg_as_sources import *  # noqa
-from test_catalog_tables_as_sources import *  # noqa

@@ -13,9 +13,7 @@ import pyarrow as pa
 import pytest
 from comparing import bag, refreshed
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import LongType
+from pyiceberg.types import LongType, StringType
 
 from nabla.errors import NablaError
 from nabla.lake.facade import Lake
@@ -99,8 +97,9 @@ def test_a_random_history_of_pyiceberg_is_followed_exactly(lake: Lake, catalog: 
 
 
 def test_only_data_files_that_changed_are_read(lake: Lake, catalog: Catalog) -> None:
-    spec = PartitionSpec(PartitionField(source_id=1, field_id=1000, transform=IdentityTransform(), name="id"))
-    table = catalog.create_table("fx.rates", SCHEMA, partition_spec=spec)
+    table = catalog.create_table("fx.rates", SCHEMA)
+    with table.update_spec() as spec:
+        spec.add_identity("id")
     table.append(rows(*((i % 10, str(i)) for i in range(1000))))
     lake.register("rates", iceberg="trade.fx.rates", key="kind")
     lake.create_view("big", "SELECT id, COUNT(*) AS n FROM rates GROUP BY id")
@@ -122,7 +121,7 @@ def test_columns_are_known_by_their_ids_and_tables_by_theirs(lake: Lake, catalog
         update.delete_column("kind")
     assert "NABLA_SCHEMA_CHANGED" in lake.refresh()["kinds"].reason
     with table.update_schema() as update:  # another column of the same name
-        update.add_column("kind", pa_string())
+        update.add_column("kind", StringType())
     refreshed(lake)
     assert bag(lake.read("kinds")) == {(1, None): 1, (2, None): 1}
     catalog.drop_table("fx.rates")
@@ -132,12 +131,6 @@ def test_columns_are_known_by_their_ids_and_tables_by_theirs(lake: Lake, catalog
     refreshed(lake)
     assert bag(lake.read("kinds")) == {(7, "z"): 1}
     assert any("created again" in event.reason for event in lake.history("rates"))
-
-
-def pa_string() -> Any:
-    from pyiceberg.types import StringType
-
-    return StringType()
 
 
 def test_an_unknown_catalog_or_table_leaves_nothing_behind(lake: Lake, catalog: Catalog) -> None:
