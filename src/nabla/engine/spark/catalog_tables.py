@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 
 from nabla.algebra.expressions import quote
+from nabla.engine.spark.frames import Workspace
 
 _VIEW = re.compile(r"\bView \(`([^`.]+)`,")
 _DETAILS = "# Detailed Table Information"
@@ -32,14 +33,14 @@ def quoted(session: SparkSession, name: str) -> str:
     return ".".join(quote(parsed.apply(i)) for i in range(parsed.length()))
 
 
-def describe(session: SparkSession, name: str) -> Described:
+def describe(workspace: Workspace, name: str) -> Described:
     """What the catalog says of a table, looked up afresh: Spark remembers the files of tables that it has read."""
-    written = quoted(session, name)
-    rows = session.sql(f"DESCRIBE TABLE EXTENDED {written}").collect()
+    written = quoted(workspace.session, name)
+    rows = workspace.sql(f"DESCRIBE TABLE EXTENDED {written}").collect()
     names = [row.col_name for row in rows]
     said = {row.col_name: row.data_type or "" for row in rows[names.index(_DETAILS) :]} if _DETAILS in names else {}
     if said:
-        session.catalog.refreshTable(written)
+        workspace.session.catalog.refreshTable(written)
     details = (said.get(key, "") for key in ("Type", "Provider", "Location", "Created Time", "Table Properties"))
     return Described(written, *details)
 

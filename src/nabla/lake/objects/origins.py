@@ -141,7 +141,7 @@ def check_listed(context: LakeContext, entry: Entry) -> None:
 def describe_table(context: LakeContext, name: str) -> Described:
     """What the catalogs of the user's session say of a table."""
     with context.translating(f"table {name}"):
-        return describe(context.spark.session, name)
+        return describe(context.spark.home, name)
 
 
 @contextmanager
