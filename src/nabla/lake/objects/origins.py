@@ -140,6 +140,7 @@ def check_listed(context: LakeContext, entry: Entry) -> None:
 
 def describe_table(context: LakeContext, name: str) -> Described:
     """What the catalogs of the user's session say of a table."""
+    context.spark.show_names()  # the lake's own tables are known, to be refused
     with context.translating(f"table {name}"):
         return describe(context.spark.home, name)
 
@@ -149,6 +150,7 @@ def _ask(context: LakeContext, text: str) -> Iterator[DataFrame]:
     """The DataFrame of a query in the user's session. NABLA_CYCLE for one that reads the lake's own tables or views."""
     place = f"query {' '.join(text.split())[:80]!r}"
     own = {name.casefold() for name in context.log.state().entries}
+    context.spark.show_names()
     with context.translating(place):
         frame = context.spark.home.sql(text)
         if not own.isdisjoint(name.casefold() for name in views_in(frame)):
