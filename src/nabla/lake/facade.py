@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -15,6 +14,9 @@ from nabla.engine import intake
 from nabla.frontends.nested.language import Nested, nested
 from nabla.lake import read
 from nabla.lake.advise.advise import ADVISED, Proposal
+from nabla.lake.alter.alter_table import alter_table
+from nabla.lake.alter.alter_view import alter_view
+from nabla.lake.alter.alteration import Wanted
 from nabla.lake.answer.accelerate import accelerate
 from nabla.lake.answer.answer import Answer, Views, answer_query
 from nabla.lake.answer.run_sql import run_sql
@@ -23,12 +25,16 @@ from nabla.lake.context import LakeContext
 from nabla.lake.housekeeping.optimize import optimize
 from nabla.lake.housekeeping.settings import Housekeeping, change_settings
 from nabla.lake.insight import Insight
+from nabla.lake.publish.publications import Publication
+from nabla.lake.publish.publish import publish, unpublish
 from nabla.lake.refresh import rules, views
 from nabla.lake.refresh.propagate import check_propagate, propagate_views
 from nabla.lake.refresh.refresh import refresh_views
 from nabla.lake.refresh.schedule import Schedule
 from nabla.lake.refresh.subscriptions import Callback, Subscription
+from nabla.lake.registering import Registering
 from nabla.lake.reports import (
+    AlterReport,
     CheckReport,
     OptimizeReport,
     RefreshReport,
@@ -39,7 +45,6 @@ from nabla.lake.vacuum import vacuum_lake
 from nabla.lake.write import create_table, preview, revert
 from nabla.lake.write.drop import drop
 from nabla.lake.write.preview import Preview
-from nabla.lake.write.register import Sought, register
 from nabla.lake.write.transaction import Transaction
 from nabla.planner.steps import Mode
 from nabla.storage.fsck import Checkup, examine_lake
@@ -47,7 +52,7 @@ from nabla.storage.vacuum import Vacuumed
 
 
 @check_arguments
-class Lake(Insight):
+class Lake(Registering, Insight):
     """Use `nabla.open`. All methods may be called from several threads, and several processes may use one lake."""
 
     # ------------------------------------------------------------------ tables
@@ -85,35 +90,23 @@ class Lake(Insight):
         create_table.create_nested(self._context, name, schema, data)
         return nested(name)
 
-    def register(
+    def alter_table(
         self,
         name: str,
-        path: str | os.PathLike[str] | None = None,
-        key: str | Sequence[str] | None = None,
-        *,
-        table: str | None = None,
-        iceberg: str | None = None,
-        files: str | os.PathLike[str] | None = None,
-        query: str | None = None,
-        schema: str | StructType | None = None,
-        format: str | None = None,
-        options: Mapping[str, str] | None = None,
-        bad_rows: Literal["error", "rescue"] | None = None,
-    ) -> None:
-        """Take a table of others into the lake, to read it only: whoever writes it goes on doing so.
+        add: str | StructType | Mapping[str, str] | None = None,
+        drop: str | Sequence[str] | None = None,
+        rename: Mapping[str, str] | None = None,
+        widen: Mapping[str, str] | None = None,
+        default: Mapping[str, Any] | None = None,
+    ) -> AlterReport:
+        """Change the columns of a table in one commit; all names are those before it.
 
-        It is one of these: the Delta table at a `path`; a `table` of a catalog that the session knows; the `iceberg` table
-        "catalog.namespace.table" of a catalog that pyiceberg is configured for; the `files` that a pattern names
-        ("landing/*.json"), as they arrive, are replaced and go; whatever Spark reads by a `query`. Delta is read where it is.
-        Of the others the lake keeps a copy, which refreshes bring up to date from what has changed; of a query or a table that
-        is no Delta, all rows are read and compared.
-
-        Files have the columns of `schema`, or those that they have now, and the `format` of their ending; `options` are those
-        of Spark's readers. A row that does not have the columns is an error, or with `bad_rows="rescue"` kept as text in the
-        column `_rescued`. Columns that are added to a source later are left out until it is registered again under its name.
+        `add` are new columns as in `create_table` ("discount DOUBLE"), NULL in all rows or with the values of `default`.
+        `drop` names columns, `rename` maps old names to new ones, and `widen` maps columns to types that have all values of
+        the old ones ({"amount": "BIGINT"}). Views that read the table go on, without being built again where their meaning
+        is the same; the report says what happened to each. A column that a view reads cannot be dropped.
         """
-        sought = Sought(path, table, iceberg, files, query, schema, format, options, bad_rows)
-        register(self._context, name, sought, key)
+        return alter_table(self._context, name, Wanted(add, drop, rename, widen, default))
 
     def drop_table(self, name: str) -> None:
         """Drop a table that no view reads. Its files go with the next vacuum; a registered table stays as it is."""
@@ -172,6 +165,7 @@ class Lake(Insight):
         propagate: Literal["ahead"] | None = None,
         feed: Literal["delta"] | None = None,
         over: Literal["views"] | None = None,
+        follow: bool = False,
     ) -> ViewReport:
         """Create a view from Spark SQL, a DataFrame or a nested expression over the lake's tables and views, and build it.
 
@@ -183,9 +177,21 @@ class Lake(Insight):
         With `propagate="ahead"`, `nabla watch` or `lake.propagate()` computes its change before it is refreshed. With
         `feed="delta"`, its commits keep Delta's change data feed, for readers of other systems. With `over="views"`, it is made
         and maintained from other views that have what it needs, where these are smaller than the tables; the report says so.
+        With `follow`, `SELECT *` gets the columns that its tables get later; without it, the view keeps those that it has.
         """
         ahead, captures = check_propagate(propagate), create_table.check_feed(self._context, feed)
-        return views.create_view(self._context, name, query, rebuild, maintain, detached, ahead, captures, over)
+        return views.create_view(
+            self._context, name, query, rebuild, maintain, detached, ahead, captures, over, follow=follow
+        )
+
+    def alter_view(self, name: str, query: str | DataFrame | Nested) -> AlterReport:
+        """Give a view another query, and keep its table, its versions and its feed, which tells the minimal difference.
+
+        A column that is new was NULL before, in terms of the feed. Views that read this one go on; they cannot lose a column
+        that they read. Where a column gets another type, the view is built again and its feed begins anew; the report
+        says what was kept and why. Schedule, feed and whatever else `create_view` was told stays.
+        """
+        return alter_view(self._context, name, query)
 
     def create_advised(self, proposal: Proposal) -> ViewReport:
         """Create a view that `advise` proposed. It is marked, so that `advise` can tell when no query uses it any more."""
@@ -261,6 +267,19 @@ class Lake(Insight):
         that fails harms no commit, and is given the same changes again after the next one. `cancel` the result to end it.
         """
         return self._context.subscriptions.add(view, callback, since)
+
+    def publish(self, name: str, table: str, comments: Mapping[str, str] | None = None) -> Publication:
+        """Show a table or view as an external table of the session's catalog ("reports.revenue"), from now on.
+
+        The name always shows a whole version: after every commit that changes the object, it is pointed to the files of the
+        new one. Columns have `comments`, those of views by default say what they are computed from; properties have the
+        versions of the lake, of the object and of its sources.
+        """
+        return publish(self._context, name, table, comments)
+
+    def unpublish(self, name: str, table: str | None = None) -> tuple[Publication, ...]:
+        """Take the names of a table or view out of the catalog: the given one, or all. The object itself stays."""
+        return unpublish(self._context, name, table)
 
     # ----------------------------------------------------------------- reading
 
