@@ -9,12 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from pyarrow import fs
-
 from nabla._cached import cached_property
-from nabla.storage import locations
+from nabla.storage import locations, object_store
 from nabla.storage.machine import current, reading
-from nabla.storage.url_systems import file_system
 
 _MAGIC = re.compile(r"[*?\[{]")
 _BLOCK = 1 << 20
@@ -79,9 +76,9 @@ def stamp(path: str) -> str | None:
     """What tells a version of a file from others without reading it: its size, its times, and where it is stored. None where
     there is no such file."""
     if locations.is_url(path):
-        system, inner = file_system(path)
-        found = system.get_file_info(inner)
-        return None if found.type != fs.FileType.File else f"{found.size} {found.mtime_ns}"
+        with reading(path):
+            found = object_store.find(path)
+        return None if found is None else f"{found.size} {found.modified} {found.tag}"
     try:
         with reading(path):
             status = current().stat(path)
@@ -94,8 +91,7 @@ def stamp(path: str) -> str | None:
 def digest(path: str) -> str:
     """A checksum of the content of a file."""
     found = hashlib.blake2b(digest_size=16)
-    system, inner = file_system(path) if locations.is_url(path) else (fs.LocalFileSystem(), path)
-    with reading(path), system.open_input_stream(inner) as stream:
+    with reading(path), object_store.open_file(path) if locations.is_url(path) else open(path, "rb") as stream:
         while block := stream.read(_BLOCK):
             found.update(block)
     return found.hexdigest()

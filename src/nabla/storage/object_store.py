@@ -35,10 +35,11 @@ _QUERY = re.compile(r"\?[^\s\"')]*")
 
 @dataclass(frozen=True)
 class Found:
-    """An object: its size in bytes, and when it was written, in seconds since 1970."""
+    """An object: its size in bytes, when it was written, in seconds since 1970, and what the store calls this content."""
 
     size: int
     modified: float
+    tag: str
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def find(place: str) -> Found | None:
             head = obstore.head(store, path)
     except FileNotFoundError:
         return None
-    return Found(head["size"], head["last_modified"].timestamp())
+    return Found(head["size"], head["last_modified"].timestamp(), head["e_tag"] or "")
 
 
 def size(place: str) -> int:
