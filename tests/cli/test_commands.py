@@ -64,7 +64,9 @@ def test_a_new_project_runs_and_is_then_maintained(shop: Path) -> None:
     assert paired >= {"update_before", "update_after"}
     kinds = {row["_change_type"] for row in ok("changes", "revenue")}
     assert kinds == {"insert", "delete"}
-    assert ok("verify") == {"verified": ["big_orders", "revenue", "strong_regions"], "not_comparable": {}}
+    verified = ok("verify")
+    assert sorted(verified["verified"]) == ["big_orders", "revenue", "strong_regions"]
+    assert verified["not_comparable"] == {}
 
 
 def test_people_see_tables(shop: Path) -> None:
@@ -87,14 +89,11 @@ def test_json_of_a_query_is_exact(shop: Path) -> None:
     assert rows[0]["day"].startswith("2026-")
 
 
-def test_a_changed_definition_waits_for_rebuild(shop: Path) -> None:
+def test_a_changed_definition_is_built_again(shop: Path) -> None:
     ok("run")
     file = shop / "transformations/revenue.sql"
     file.write_text(file.read_text().replace("total > 20000", "total > 10"))
-    message = fails("run")
-    assert "NABLA_DEFINITION_CHANGED" in message
-    assert "transformations/revenue.sql, line 8" in message
-    result = ok("run", "--rebuild")
+    result = ok("run")
     assert [(view["name"], view["mode"]) for view in result["built"]] == [("strong_regions", "rebuild")]
     assert len(ok("sql", "SELECT * FROM strong_regions")) == 4
 
@@ -219,15 +218,12 @@ def test_rules_in_a_project_are_kept_and_rebuilt(shop: Path) -> None:
     assert ok("run")["built"] == []
     text = rules.read_text().replace("orders(id: O", "orders(amount: A, id: O")
     rules.write_text(text.replace("strong(C).\n", "strong(C), A > 900.\n", 1))
-    message = fails("run")
-    assert "NABLA_DEFINITION_CHANGED" in message
-    assert "graph.rules" in message
-    result = ok("run", "--rebuild")
+    result = ok("run")
     assert {(view["name"], view["mode"]) for view in result["built"]} == {("strong", "rebuild"), ("buys", "rebuild")}
     assert result["refreshed"]["buyers"]["mode"] == "full"
     ok("verify")
 
     rules.write_text("buys(C, O) :- nothing(C, O).")
-    message = fails("run", "--rebuild")
+    message = fails("run")
     assert "NABLA_RULES_UNKNOWN" in message
     assert "graph.rules, line 1, column 15" in message

@@ -13,10 +13,10 @@ from nabla.algebra.nodes import Node, Scan
 
 def shape(node: Node) -> Hashable:
     """The shape of a query: queries that differ only in the names of columns have equal shapes."""
-    return _Shape().of(node)
+    return Shape().of(node)
 
 
-class _Shape:
+class Shape:
     """Makes a shape. It numbers columns at their first occurrence, which is below every operator that reads them."""
 
     def __init__(self) -> None:
@@ -36,9 +36,7 @@ class _Shape:
             case Column():
                 return self.numbers.setdefault(value.name, len(self.numbers)), value.type, value.nullable
             case Expr():
-                # A column that is never NULL leaves the nullability of the expressions around it as it is.
-                numbered = {c: Ref(str(self.of(c)), "", nullable=False) for c in value.columns}
-                return _number_variables(value.substitute(numbered)), value.type, value.nullable
+                return self.number(value), value.type, value.nullable
             case str():
                 return self.numbers.get(value, value)
             case tuple():
@@ -47,6 +45,12 @@ class _Shape:
                 return self.of_dataclass(value)
         assert isinstance(value, Hashable)
         return value
+
+    def number(self, expr: Expr) -> Expr:
+        """The expression with its columns as their numbers. A column that is never NULL leaves the nullability of the
+        expressions around it as it is."""
+        numbers = {c: Ref(str(self.of(c)), "", nullable=False) for c in expr.columns}
+        return _number_variables(expr.substitute(numbers))
 
     def of_dataclass(self, value: object) -> Hashable:
         return type(value).__name__, *(self.of(getattr(value, f.name)) for f in fields(value))  # type: ignore[arg-type]

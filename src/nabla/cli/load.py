@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
 from nabla.engine import types
 from nabla.errors import NablaError
 from nabla.frontends.pipelines.specification import TableSource
+from nabla.storage.table import StoredTable
 
 if TYPE_CHECKING:
     from nabla.lake.facade import Lake
@@ -32,6 +34,15 @@ def load_table(lake: Lake, source: TableSource) -> None:
         lake.register(source.name, source.path, key=source.key or None)
     else:
         lake.create_table(source.name, source.schema, _read_files(lake, source), key=source.key or None)
+
+
+def columns_of_source(lake: Lake, source: TableSource) -> StructType:
+    """The columns that a table of the specification will have. Nothing is loaded."""
+    if (source.path / "_delta_log").is_dir():
+        return types.from_json(StoredTable(source.path).snapshot().schema_json)
+    if source.schema is not None:
+        return types.parse(source.schema)
+    return _read_files(lake, source).schema
 
 
 def load_query(lake: Lake, name: str, frame: DataFrame) -> Loaded:

@@ -10,6 +10,8 @@ from nabla.cli.output import SpinnerScreen, err
 from nabla.errors import NablaError
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from nabla.frontends.pipelines.specification import Mode, Spec
     from nabla.lake.facade import Lake
 
@@ -24,7 +26,6 @@ class LocatedLake:
     def open(self, *, create: bool = False) -> Lake:
         """Open the lake; without `create`, one that is not there is an error."""
         import nabla
-        from nabla.engine.spark.session import build_session
 
         if not create and not is_lake(self.lake):
             raise NablaError(
@@ -34,8 +35,14 @@ class LocatedLake:
                 remedy="Name one with --lake, build this project's with `nabla run`, or start with `nabla init NAME`.",
             )
         _show_progress()
+        return nabla.open(self.lake, spark=self.session())
+
+    def session(self) -> SparkSession | None:
+        """A session with the settings of the project, if it has any."""
+        from nabla.engine.spark.session import build_session
+
         settings = self.spec.spark_settings if self.spec else {}
-        return nabla.open(self.lake, spark=build_session("nabla", settings) if settings else None)
+        return build_session("nabla", settings) if settings else None
 
     def project(self) -> Path:
         """The folder of the project."""

@@ -18,6 +18,7 @@ from nabla.cli.lineage import lineage
 from nabla.cli.locate import locate
 from nabla.cli.options import DebugOption, FormOption, JsonOption, LakeOption, LimitOption, ModeOption, NamesArgument
 from nabla.cli.output import out, print_json, reporting, working
+from nabla.cli.run import plan, run
 from nabla.cli.trust import trust
 from nabla.cli.watch import watch
 
@@ -82,30 +83,6 @@ def init(
 
 @app.command()
 @reporting
-def run(
-    rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Build views again whose definition differs from the lake's.")
-    ] = False,
-    mode: ModeOption = None,
-    lake: LakeOption = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
-    """Bring a project up to date: load missing tables, build missing views, refresh the others."""
-    from nabla.cli.projects import run_project
-
-    place = locate(lake)
-    with working("Starting Spark", as_json) as tell:
-        folder = place.project()
-        result = run_project(folder, place.open(create=True), mode=mode, rebuild=rebuild, tell=tell)
-    if as_json:
-        print_json(result)
-    else:
-        show.run(result)
-
-
-@app.command()
-@reporting
 def refresh(
     names: NamesArgument = None,
     mode: ModeOption = None,
@@ -150,6 +127,8 @@ def propagate(
         show.reports(found)
 
 
+app.command()(run)
+app.command()(plan)
 app.command()(watch)
 app.command()(ui)
 app.command()(page)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 from nabla.cli.load import load_query, load_table, reads_lake
 from nabla.errors import NablaError
-from nabla.frontends.pipelines.project import Element, in_file, load_project, python_error
+from nabla.frontends.pipelines.project import Element, Project, in_file, python_error
 from nabla.frontends.pipelines.specification import Spec
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from nabla.planner.steps import Mode
 
 Tell = Callable[[str], None]
+Kept = Collection[tuple[str, str]]
+"""Elements of a project by kind and name."""
 
 # Settings that change what a query returns. A refresh runs all views of a lake under the same ones.
 MEANING = (
@@ -63,13 +65,14 @@ class Run:
     strangers: tuple[str, ...] = field(default=())
 
 
-def run_project(folder: Path, lake: Lake, *, mode: Mode | None, rebuild: bool, tell: Tell) -> Run:
-    """Create what is missing, rebuild what changed if asked to, refresh the rest. Nothing is ever dropped."""
-    tell("Reading the project")
-    project = load_project(folder, lake.spark)
+def run_project(
+    project: Project, lake: Lake, *, mode: Mode | None, rebuild: bool, tell: Tell, kept: Kept = frozenset()
+) -> Run:
+    """Create what is missing, rebuild what changed if asked to, refresh the rest. Nothing is ever dropped. Definitions that are
+    `kept` are known to be as the lake has them."""
     tables = _load_tables(lake, project.spec, tell)
     mode = mode or project.spec.mode
-    built = _Builder(lake, project.spec, mode, rebuild, tell).build(project.definitions)
+    built = Builder(lake, project.spec, mode, rebuild, tell, kept).build(project.definitions)
     tell("Refreshing")
     reports = lake.refresh(mode=mode, progress=lambda report: tell(f"Refreshed {report.name}"))
     known = {name.lower() for element in project.definitions for name in element.views}
@@ -86,10 +89,12 @@ def _load_tables(lake: Lake, spec: Spec, tell: Tell) -> tuple[str, ...]:
     return tuple(source.name for source in missing)
 
 
-class _Builder:
+class Builder:
     """Builds a project's datasets in an order that works: one that reads another that is not there yet waits for it."""
 
-    def __init__(self, lake: Lake, spec: Spec, mode: Mode, rebuild: bool, tell: Tell) -> None:
+    def __init__(self, lake: Lake, spec: Spec, mode: Mode, rebuild: bool, tell: Tell, kept: Kept = frozenset()) -> None:
+        """Definitions that are `kept` are known to be as the lake has them."""
+        self.kept = kept
         self.lake = lake
         self.spec = spec
         self.mode = mode
@@ -101,7 +106,7 @@ class _Builder:
     def build(self, elements: Sequence[Element]) -> tuple[BuiltDataset, ...]:
         for element in elements:
             self._check(element)
-        waiting = list(elements)
+        waiting = [element for element in elements if (element.kind, element.name) not in self.kept]
         while waiting:
             errors: dict[str, Exception] = {}
             for element in waiting:
@@ -125,8 +130,7 @@ class _Builder:
             return
         query = self._query(element)
         if element.kind == "temporary_view":
-            frame = self.lake.sql(query) if isinstance(query, str) else query
-            frame.createOrReplaceTempView(f"`{element.name.replace('`', '``')}`")
+            self._keep_temporary_view(element, self.lake.sql(query) if isinstance(query, str) else query)
             return
         try:
             self._keep_view(element, query)
@@ -135,6 +139,9 @@ class _Builder:
             if outside is None:
                 raise
             self._keep_table(element, outside, error)
+
+    def _keep_temporary_view(self, element: Element, frame: DataFrame) -> None:
+        frame.createOrReplaceTempView(f"`{element.name.replace('`', '``')}`")
 
     def _keep_rules(self, element: Element, text: str) -> None:
         start, mode = time.monotonic(), "build"

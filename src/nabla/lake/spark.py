@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from nabla.engine.spark.frames import Sessions, Workspace, engine_session
 from nabla.engine.spark.meaning import Settings, meaning
@@ -75,6 +76,13 @@ class LakeSpark:
         """The session with names for the tables and views of a state that the lake is to have."""
         with self._running.tables.at(state):
             yield self.named_session
+
+    @contextmanager
+    def planning(self, planned: Mapping[str, StructType]) -> Iterator[None]:
+        """Let the session know tables that there are not yet, too, as empty ones."""
+        with self._running.tables.planning(planned):
+            yield
+        self.show_names()
 
     def settings(self, own: Settings) -> Settings:
         """The settings under which the query of a view is run: its own, or, for views that earlier versions of Nabla made

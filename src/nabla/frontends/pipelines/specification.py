@@ -197,11 +197,11 @@ def _check_options(spec: Spec) -> None:
         table, _, attribute = key.removeprefix(TABLE_OPTION).rpartition(".")
         stray = attribute in ("schema", "key") and TABLE_OPTION + table not in spec.configuration
         is_table = key.startswith(TABLE_OPTION) and not (table and stray)
-        if key.startswith(OPTIONS) and key not in ("nabla.lake", "nabla.mode") and not is_table:
+        if key.startswith(OPTIONS) and key not in ("nabla.lake", "nabla.mode", "nabla.ask_above") and not is_table:
             raise _wrong(
                 spec.file,
                 f'unknown option "{key}" in configuration',
-                "Known are nabla.lake, nabla.mode, nabla.table.NAME, nabla.table.NAME.schema and nabla.table.NAME.key.",
+                "Known are nabla.lake, nabla.mode, nabla.ask_above, nabla.table.NAME, and its .schema and .key.",
             )
 
 

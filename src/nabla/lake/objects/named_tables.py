@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
 from nabla.engine.sources import user_frame
 from nabla.engine.spark.frames import Workspace
@@ -23,6 +24,7 @@ class LakeTables:
         self._log = log
         self._home = home
         self._pinned: LakeState | None = None
+        self._planned: Mapping[str, StructType] = {}
 
     @property
     def path(self) -> str:
@@ -37,10 +39,25 @@ class LakeTables:
         finally:
             self._pinned = None
 
+    @contextmanager
+    def planning(self, planned: Mapping[str, StructType]) -> Iterator[None]:
+        """Show tables that there are not yet, or not in this form, too: as empty ones with these columns. The mapping may
+        grow meanwhile."""
+        self._planned = planned
+        try:
+            yield
+        finally:
+            self._planned = {}
+
     def current(self) -> Mapping[str, NamedTable | NablaError]:
         """All tables and views by name. A registered table that cannot be read is an error; the others are still there."""
         state = self._pinned or self._log.state()
-        return {name: self._named(entry) for name, entry in state.entries.items()}
+        there = {name: self._named(entry) for name, entry in state.entries.items() if name not in self._planned}
+        return there | {name: self._empty(name, columns) for name, columns in self._planned.items()}
+
+    def _empty(self, name: str, columns: StructType) -> NamedTable:
+        planned = mark(self.path, f"planned {name} {columns.json()}")
+        return NamedTable(planned, lambda: self._home.session.createDataFrame([], columns))
 
     def _named(self, entry: Entry) -> NamedTable | NablaError:
         table, columns = table_of(self._log, entry), columns_of(entry)

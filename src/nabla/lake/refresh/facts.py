@@ -166,12 +166,18 @@ class RefreshInputs:
             found.append(facts)
             must_rebuild = reason or must_rebuild
         stored = self.entry.facts
-        past = tuple(Measured(**{**p, "changed": tuple(p.get("changed", ()))}) for p in stored.get("past", ()))
+        past = past_refreshes(self.entry)
         rows, clock_moved = stored.get("rows", 0), bool(self.view.clock) and self.moments.moved(self.view.clock)
         if self.view.asked and rows:
             must_rebuild = must_rebuild or "it is violated already, and violations may have gone"
         obstacles = self.view.obstacles
         return ViewFacts(self.view.name, rows, tuple(found), past, obstacles, must_rebuild, self.cold, clock_moved)
+
+
+def past_refreshes(entry: Entry) -> tuple[Measured, ...]:
+    """The refreshes of a view that the planner learns from, oldest first."""
+    past = entry.facts.get("past", ())
+    return tuple(Measured(**{**one, "changed": tuple(one.get("changed", ()))}) for one in past)
 
 
 def _source_facts(name: str, source: Source) -> tuple[SourceFacts, str]:

@@ -56,7 +56,7 @@ def create_rules(
     state = context.log.state()
     known = programs(state).get(name)
     before = set(known.program.stored) if known else set()
-    tables = {n: _columns(context, e) for n, e in state.entries.items() if n not in before}
+    tables = {n: columns_with_types(context, e) for n, e in state.entries.items() if n not in before}
     rules = new_rules(name, text, tables, lambda term, columns: _type_of(context, sql_of(term), columns))
     program = rules.program
     if not program.stored:
@@ -73,6 +73,12 @@ def create_rules(
     views = {p: replace(_view(rules, p), maintain=maintain) for p in program.stored}
     units = [ViewDefinition(tuple(views[p] for p in unit), f'rules "{name}"') for unit in _units(program)]
     return RefreshReport(create(context, state, "create rules", units, replaced=before))
+
+
+def define_rules(context: LakeContext, name: str, text: str, tables: Mapping[str, list[tuple[str, str]]]) -> list[View]:
+    """The views that rules define over tables with these columns, in the order in which they are built. Nothing is built."""
+    rules = new_rules(name, text, tables, lambda term, columns: _type_of(context, sql_of(term), columns))
+    return [_view(rules, predicate) for unit in _units(rules.program) for predicate in unit]
 
 
 def _exists(context: LakeContext, known: StoredRules, program: Program) -> NablaError:
@@ -156,7 +162,7 @@ def read_denial(context: LakeContext, name: str, text: str, state: LakeState) ->
 
     What a commit itself keeps up to date (tables and immediate views) is read as it is.
     """
-    tables = {n: _columns(context, e) for n, e in state.entries.items()}
+    tables = {n: columns_with_types(context, e) for n, e in state.entries.items()}
 
     def type_of(term: Term, columns: Mapping[str, str]) -> str:
         return _type_of(context, sql_of(term), columns)
@@ -298,7 +304,8 @@ def _view(rules: StoredRules, predicate: str) -> View:
     return View.of(predicate, plan, outputs, None, notes, rules=rules)
 
 
-def _columns(context: LakeContext, entry: Entry) -> list[tuple[str, str]]:
+def columns_with_types(context: LakeContext, entry: Entry) -> list[tuple[str, str]]:
+    """The columns of a table or view as rules read them."""
     shape = types.from_json(context.log.snapshot(entry.parts["data"]).schema_json)
     names = columns_of(entry)
     return [(name, field.dataType.simpleString()) for name, field in zip(names, shape.fields, strict=True)]

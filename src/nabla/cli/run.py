@@ -1,0 +1,121 @@
+"""`nabla run` and `nabla plan`: bring a project up to date, or only say what that would do."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from nabla.cli import show
+from nabla.cli.locate import is_lake, locate
+from nabla.cli.options import DebugOption, JsonOption, LakeOption, ModeOption
+from nabla.cli.output import err, out, print_json, reporting, table, working
+from nabla.errors import NablaError
+
+if TYPE_CHECKING:
+    from nabla.cli.plan import PlannedObject, ProjectPlan
+
+STYLES = {"new": "green", "changed": "yellow", "gone": "red", "same": "dim"}
+
+
+@reporting
+def plan(
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Compare the project with the lake: what is new, changed or gone, what a run would do about it, and what that costs."""
+    import nabla
+    from nabla.cli.plan import plan_project
+    from nabla.frontends.pipelines.project import load_project
+
+    place = locate(lake)
+    folder = place.project()
+    with working("Starting Spark", as_json) as tell, tempfile.TemporaryDirectory() as scratch:
+        opened = place.open() if is_lake(place.lake) else nabla.open(Path(scratch) / "lake", spark=place.session())
+        tell("Comparing")
+        found = plan_project(load_project(folder, opened.spark), opened, tell)
+    if as_json:
+        print_json(found)
+    else:
+        _show(found)
+
+
+@reporting
+def run(
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="The same as --yes: build changed views again, however large they are.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before something large is built again.")] = False,
+    mode: ModeOption = None,
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Bring a project up to date: load missing tables, build missing views and those whose definition changed, refresh the
+    others. `nabla plan` says what it will do."""
+    from nabla.cli.plan import plan_project
+    from nabla.cli.projects import run_project
+    from nabla.frontends.pipelines.project import load_project
+
+    place = locate(lake)
+    with working("Starting Spark", as_json) as tell:
+        folder = place.project()
+        opened = place.open(create=True)
+        tell("Reading the project")
+        project = load_project(folder, opened.spark)
+        planned = plan_project(project, opened, tell) if opened.status() else None
+    if planned is not None and planned.large and not (yes or rebuild):
+        _ask(planned, as_json)
+    with working("Running", as_json) as tell:
+        kept = planned.kept if planned is not None else frozenset()
+        result = run_project(project, opened, mode=mode, rebuild=True, tell=tell, kept=kept)
+    if as_json:
+        print_json(result)
+    else:
+        show.run(result)
+
+
+def _ask(planned: ProjectPlan, as_json: bool) -> None:
+    """Let the user decide about large rebuilds. NABLA_LARGE_REBUILD where there is nobody to ask."""
+    large = planned.large
+    if as_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise NablaError(
+            "NABLA_LARGE_REBUILD",
+            f"the run would build again: {'; '.join(map(_estimate, large))}",
+            place="; ".join(dict.fromkeys(one.place for one in large if one.place)),
+            remedy="Look at it with `nabla plan`, and repeat the run with --yes.",
+        )
+    _show(planned)
+    err().print(f"[yellow]large[/]  {escape('; '.join(map(_estimate, large)))}", soft_wrap=True)
+    if not typer.confirm("Build this again?", err=True):
+        err().print("nothing was done")
+        raise typer.Exit(1)
+
+
+def _estimate(one: PlannedObject) -> str:
+    return f"{one.name} ({one.rows:,} rows to read, about {one.seconds:,.1f} s)"
+
+
+def _show(found: ProjectPlan) -> None:
+    headings = ("name", "change", "cost", "rows", "seconds", "readers", "reason")
+    grid = table(headings, [], numbers=("rows", "seconds"), tail="reason")
+    for one in found.objects:
+        change = f"[{STYLES[one.change]}]{one.change}[/]"
+        rows = "" if one.rows is None else f"{one.rows:,}"
+        seconds = "" if one.seconds is None else f"{one.seconds:,.2f}"
+        grid.add_row(
+            escape(one.name), change, one.cost, rows, seconds, escape(", ".join(one.readers)), escape(one.reason)
+        )
+    out().print(grid)
+    costs = Counter(one.cost for one in found.objects)
+    out().print(", ".join(f"{n} {cost}" for cost, n in costs.items()) or "an empty project")
+    if found.large:
+        out().print(
+            "[yellow]large[/]  a run will ask before it builds again: " + ", ".join(o.name for o in found.large)
+        )
