@@ -11,7 +11,8 @@ import contextlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -48,11 +49,16 @@ class Project:
         return self.spec.configuration
 
 
-def load_project(source: Path | str | Spec, spark: SparkSession | None = None) -> Project:
-    """Read the project in a folder, or the one of a specification. Its Python files see `spark` as the global `spark`."""
+def load_project(
+    source: Path | str | Spec,
+    spark: SparkSession | None = None,
+    around: Callable[[Registry], AbstractContextManager[None]] | None = None,
+) -> Project:
+    """Read the project in a folder, or the one of a specification. Its Python files see `spark` as the global `spark`, and run
+    inside of `around`."""
     spec = source if isinstance(source, Spec) else _spec_in(Path(source))
     registry = Registry(spec)
-    with running(registry):
+    with (around or running)(registry):
         for path in spec.files():
             shown = shown_path(path, spec.folder)
             if path.suffix == ".py":
@@ -97,7 +103,7 @@ def _keep_apart(names: set[str], homes: list[Path]) -> None:
         module = sys.modules.get(name)
         file = getattr(module, "__file__", None)
         if module is not None and file and any(Path(file).is_relative_to(home) for home in homes):
-            cloudpickle.register_pickle_by_value(module)
+            cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
             del sys.modules[name]
 
 

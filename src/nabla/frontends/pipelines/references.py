@@ -12,6 +12,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError, TokenError
 from sqlglot.tokens import Token, TokenType
 
+from nabla.frontends.pipelines.names import ProjectNames
 from nabla.frontends.pipelines.tokens import TokenReader, split_at, word
 
 _BEFORE_TABLES = {TokenType.FROM, TokenType.JOIN, TokenType.COMMA, TokenType.L_PAREN}
@@ -37,6 +38,22 @@ class Resolver(Protocol):
     def files(self, read: FilesRead, streaming: bool) -> str | None: ...
 
 
+class Unqualified:
+    """Resolves nothing but the names of a project's own datasets, which it gives without their database."""
+
+    def __init__(self, names: ProjectNames) -> None:
+        self._names = names
+
+    def table(self, parts: tuple[str, ...]) -> str | None:
+        return self._names.in_lake(parts)
+
+    def stream(self, parts: tuple[str, ...]) -> str | None:
+        return None
+
+    def files(self, read: FilesRead, streaming: bool) -> str | None:
+        return None
+
+
 def rewrite(query: str, resolver: Resolver) -> str:
     """The query with all names replaced that the resolver knows."""
     try:
@@ -53,7 +70,9 @@ def rewrite(query: str, resolver: Resolver) -> str:
         if not is_name or (len(names) == 1 and names[0].lower() in inside):
             continue
         new = resolver.table(names)
-        if new is not None:
+        if new == names[-1]:
+            cuts.append((int(parts[0].meta["start"]), int(parts[-1].meta["start"]), ""))
+        elif new is not None:
             cuts.append((int(parts[0].meta["start"]), int(parts[-1].meta["end"]) + 1, new))
     return _replace(query, cuts)
 

@@ -15,6 +15,7 @@ from nabla.frontends.datalog.syntax import parse_rules
 from nabla.frontends.pipelines.api import Described, Place, expectations_of, offered
 from nabla.frontends.pipelines.elements import ChangeCapture, Element, Expectation, Flow, Query
 from nabla.frontends.pipelines.names import ProjectNames, split_name
+from nabla.frontends.pipelines.references import Unqualified, rewrite
 from nabla.frontends.pipelines.specification import Spec
 from nabla.frontends.pipelines.sql_files import Create, CreateFlow, Set, Use, column_names, read_statements
 
@@ -30,7 +31,6 @@ class Registry:
         self.reader: Callable[[str, bool], DataFrame] | None = None
         self._found: dict[str, Element] = {}
         self._flows: list[Flow] = []
-        self._qualified: dict[str, tuple[str, ...]] = {}
         for source in spec.tables:
             self.names.declare(split_name(source.full_name))
 
@@ -62,7 +62,10 @@ class Registry:
                 flows[-1].place,
                 "Give each of them a target of its own.",
             )
-        return replace(element, expectations=expectations, flows=tuple(flows))
+        query = element.query
+        if isinstance(query, str) and element.kind in ("materialized_view", "temporary_view"):
+            query = rewrite(query, Unqualified(self.names))
+        return replace(element, query=query, expectations=expectations, flows=tuple(flows))
 
     def _check_target(self, flow: Flow, target: Element | None) -> None:
         if target is None:
@@ -131,16 +134,21 @@ class Registry:
                     if statement.capture is not None:
                         target = ".".join(name)
                         flow = Flow(
-                            target, target, statement.query, file, statement.line, dict(settings), False, statement.capture
+                            target,
+                            target,
+                            statement.query,
+                            file,
+                            statement.line,
+                            dict(settings),
+                            False,
+                            statement.capture,
                         )
                         self._flows.append(flow)
                 case CreateFlow(name, target, query, line, once, capture):
                     shown = ".".join(name)
                     if name == target and capture is None:  # INSERT INTO without a name: each is a flow of its own
                         shown = f"{shown} of {file} line {line}"
-                    self._flows.append(
-                        Flow(shown, ".".join(target), query, file, line, dict(settings), once, capture)
-                    )
+                    self._flows.append(Flow(shown, ".".join(target), query, file, line, dict(settings), once, capture))
 
     def register_rules(self, text: str, file: Path) -> None:
         """Register a file of rules as a program with the name of the file. Each of its predicates is a view."""
@@ -179,7 +187,6 @@ class Registry:
         self._claim(name[-1], replace(element, name=name[-1]))
         if len(name) > 1:
             self.names.declare(name)
-        self._qualified[name[-1].lower()] = name
 
     def _claim(self, name: str, element: Element) -> None:
         earlier = self._found.get(name.lower())

@@ -125,6 +125,10 @@ class Transaction:
         texts = (condition, *values.values())
         self._do(table, lambda c: update_where(self._context, c, values, condition, self._seen_by(c, *texts)))
 
+    def apply(self, table: str, operation: Operation) -> None:
+        """Do something else to the change of a table, now and whenever the transaction is repeated. For Nabla's own use."""
+        self._do(table, operation)
+
     def merge(self, table: str, rows: intake.Data) -> None:
         """r ⊕ δ: add rows and parts of rows, at any level, to a nested table.
 
