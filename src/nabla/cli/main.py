@@ -19,6 +19,7 @@ from nabla.cli.locate import locate
 from nabla.cli.options import DebugOption, FormOption, JsonOption, LakeOption, LimitOption, ModeOption, NamesArgument
 from nabla.cli.output import out, print_json, reporting, working
 from nabla.cli.run import dry_run, plan, run
+from nabla.cli.testing import run_view_tests
 from nabla.cli.trust import trust
 from nabla.cli.watch import watch
 
@@ -136,6 +137,7 @@ def propagate(
 app.command()(run)
 app.command()(plan)
 app.command("dry-run")(dry_run)
+app.command("test")(run_view_tests)
 app.command()(watch)
 app.command()(ui)
 app.command()(page)

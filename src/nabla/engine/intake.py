@@ -54,6 +54,8 @@ def arrow_table(data: Data, what: str) -> pa.Table | None:
     """The data as an Arrow table, if it is one or hands one out; None for rows."""
     if isinstance(data, pa.Table):
         return data
+    if type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns"):
+        data = _from_pandas(data, what)
     if not hasattr(data, "__arrow_c_stream__") and not isinstance(data, pa.RecordBatch):
         return None
     try:
@@ -64,6 +66,19 @@ def arrow_table(data: Data, what: str) -> pa.Table | None:
             f"a {type(data).__name__} gives no Arrow table: {error}",
             place=what,
             remedy="Pass a DataFrame, a pyarrow Table, or a list of tuples or dicts.",
+        ) from None
+
+
+def _from_pandas(frame: Any, what: str) -> pa.Table:
+    """The columns of a frame of pandas. Its index is no column."""
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise NablaError(
+            "NABLA_ROWS",
+            f"Arrow cannot take the values of a frame: {error}",
+            place=what,
+            remedy="Give each column one type, as with astype.",
         ) from None
 
 

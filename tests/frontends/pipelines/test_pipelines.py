@@ -171,12 +171,19 @@ def test_streaming_tables_have_flows_and_expectations(tmp_path: Path) -> None:
             CREATE STREAMING TABLE events FLOW AUTO CDC FROM STREAM source KEYS (id, k) IGNORE NULL
         """.replace(" IGNORE NULL", " SEQUENCE BY at STORED AS SCD TYPE 2 TRACK HISTORY ON * EXCEPT (x)"),
     ).definitions
-    assert (orders.kind, orders.query, orders.schema) == ("streaming_table", None, "id BIGINT COMMENT 'a, b', amount DOUBLE")
+    assert (orders.kind, orders.query, orders.schema) == (
+        "streaming_table",
+        None,
+        "id BIGINT COMMENT 'a, b', amount DOUBLE",
+    )
     assert [(e.name, e.condition, e.action) for e in orders.expectations] == [
         ("positive", "amount > f(0, 1)", "drop"),
         ("known", "id IS NOT NULL", "warn"),
     ]
-    assert [(f.query, f.once) for f in orders.flows] == [("SELECT * FROM STREAM(n)", False), ("SELECT * FROM old", True)]
+    assert [(f.query, f.once) for f in orders.flows] == [
+        ("SELECT * FROM STREAM(n)", False),
+        ("SELECT * FROM old", True),
+    ]
     capture = events.flows[0].capture
     assert capture is not None
     assert (capture.keys, capture.sequence_by, capture.scd_type, capture.track_except) == (("id", "k"), "at", 2, ("x",))
@@ -221,7 +228,9 @@ def test_a_flow_without_a_target_is_refused_with_its_line(tmp_path: Path, files:
 
 
 def test_two_flows_of_one_name_are_refused(tmp_path: Path) -> None:
-    text = "CREATE STREAMING TABLE s;\nCREATE FLOW f AS INSERT INTO s SELECT 1;\nCREATE FLOW F AS INSERT INTO s SELECT 2"
+    text = (
+        "CREATE STREAMING TABLE s;\nCREATE FLOW f AS INSERT INTO s SELECT 1;\nCREATE FLOW F AS INSERT INTO s SELECT 2"
+    )
     error = refused(tmp_path, "NABLA_DUPLICATE_NAME", a_sql=text)
     assert error.place == "transformations/a.sql, line 2; transformations/a.sql, line 3"
 

@@ -25,7 +25,8 @@ from nabla.engine.driver.place_search import find_in_rows, find_places
 from nabla.engine.large_change import change_rows, marked_places, only_places
 from nabla.engine.marked_rows import FILE, PLACE, located_frame
 from nabla.engine.sources import user_frame
-from nabla.engine.spark.frames import Workspace, copy_session, empty
+from nabla.engine.spark.frames import Workspace, copy_session, empty, read_parquet
+from nabla.errors import NablaError
 from nabla.frontends.spark_sql.define import read_rows_query
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.sources import columns_of, current_version, table_of
@@ -33,7 +34,7 @@ from nabla.lake.write import nested_tables as nests
 from nabla.lake.write import write_change
 from nabla.lake.write.table_change import TableChange
 from nabla.lake.write.write_change import settle, take_over
-from nabla.storage import bags
+from nabla.storage import bags, locations
 from nabla.storage.bags import N
 from nabla.storage.catalog import Entry, LakeState
 from nabla.storage.deletion_vectors import numbers_of
@@ -72,6 +73,28 @@ def entry_frame(context: LakeContext, workspace: Workspace, entry: Entry) -> Dat
 def delete_matching(context: LakeContext, change: TableChange, where: str, seen: Seen) -> None:
     """Delete the rows that a condition holds for, as the transaction sees the table."""
     _change_matching(context, change, where, {}, seen)
+
+
+def refuse_outside(context: LakeContext, change: TableChange, where: str, seen: Seen, rows: pa.Table | str) -> None:
+    """Refuse rows for which a condition does not hold: a table of them under stored names, or the folder that has them."""
+    session = copy_session(context.spark.session) if seen else context.spark.session
+    with Workspace(session, context.log.new_staging()) as workspace:
+        for name, entry in seen.items():
+            entry_frame(context, workspace, entry).createOrReplaceTempView(name)
+        if isinstance(rows, str):
+            frame = read_parquet(session, locations.parquet_files(rows), change.stored)
+        else:
+            frame = workspace.hold(rows, change.stored)
+        holds = F.coalesce(F.expr(where), F.lit(False))
+        outside = frame.toDF(*change.visible.names).where(~holds).limit(3).collect()
+    if outside:
+        shown = ", ".join(str(tuple(row)) for row in outside)
+        raise NablaError(
+            "NABLA_REPLACE",
+            f"rows are given for which the condition does not hold: {shown}",
+            place=f'where= of the replacement in "{change.name}"',
+            remedy="They would stay when it is repeated. Leave them out, or insert them.",
+        )
 
 
 def update_matching(

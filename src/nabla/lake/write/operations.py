@@ -17,7 +17,7 @@ from nabla.frontends.nested.model import Relation
 from nabla.lake.context import LakeContext
 from nabla.lake.write import nested_tables as nests
 from nabla.lake.write import write_change
-from nabla.lake.write.conditions import Seen, delete_matching, update_matching
+from nabla.lake.write.conditions import Seen, delete_matching, refuse_outside, update_matching
 from nabla.lake.write.nested_checks import check_written
 from nabla.lake.write.new_table import clustered
 from nabla.lake.write.table_change import TableChange, absent_rows
@@ -78,6 +78,20 @@ def delete_where(context: LakeContext, change: TableChange, where: str, seen: Se
 
 def update_where(context: LakeContext, change: TableChange, values: Mapping[str, str], where: str, seen: Seen) -> None:
     update_matching(context, change, values, where, seen)
+
+
+def replace_where(
+    context: LakeContext, change: TableChange, rows: DataFrame | pa.Table, where: str, seen: Seen, folder: str
+) -> None:
+    """Put rows in the place of those that a condition holds for. It is asked about the new ones, too, unless it is "true"."""
+    delete_matching(context, change, where, seen)
+    if isinstance(rows, DataFrame):
+        insert_frame(change, rows, folder)
+    if where != "true":
+        given = folder if isinstance(rows, DataFrame) else rows.rename_columns(change.stored.names)
+        refuse_outside(context, change, where, seen, given)
+    if not isinstance(rows, DataFrame):
+        change.add(rows, 1)
 
 
 def merge_rows(change: TableChange, rows: Relation, sign: Sign) -> None:

@@ -25,6 +25,7 @@ from nabla.lake.write import nested_tables as nests
 from nabla.lake.write.commit import Commit, retry
 from nabla.lake.write.conditions import Seen, entry_frame, mentioned_in, named_in
 from nabla.lake.write.fresh import ask_fresh, query_fresh, read_fresh
+from nabla.lake.write.given_rows import read_given
 from nabla.lake.write.operations import (
     delete_frame,
     delete_rows,
@@ -33,10 +34,12 @@ from nabla.lake.write.operations import (
     merge_frame,
     merge_rows,
     read_rows,
+    replace_where,
     update_where,
 )
 from nabla.lake.write.table_change import TableChange
 from nabla.lake.write.table_changes import TableChanges
+from nabla.lake.write.upsert import key_for_upsert, upsert_rows
 from nabla.lake.write.write_change import take_over, write_change
 from nabla.storage.catalog import Entry
 from nabla.storage.uncommitted import Lease, Uncommitted
@@ -79,9 +82,7 @@ class Transaction:
         """Insert rows: a DataFrame, a pyarrow Table, or a list of tuples or dicts."""
         change = self._change(table)
         if isinstance(rows, DataFrame):
-            with self._translating(change):
-                frame = intake.fit_frame(rows, change.visible, change.name)
-                frame = nests.canonical_frame(frame) if change.nested else frame
+            frame = self._fit_frame(change, rows)
             self._do(table, lambda c: insert_frame(c, frame, self._changes.new_staging()))
         else:
             arrow = self._read_rows(change, rows)
@@ -128,6 +129,33 @@ class Transaction:
     def apply(self, table: str, operation: Operation) -> None:
         """Do something else to the change of a table, now and whenever the transaction is repeated. For Nabla's own use."""
         self._do(table, operation)
+
+    def upsert(self, table: str, rows: intake.Data, delete_when: str | None = None) -> None:
+        """Put rows into a table by its declared key: each takes the place of the row that has its key, or is new.
+
+        Columns that a row does not have stay as they are (dicts may have different ones), and are NULL in new rows. Rows for
+        which the condition `delete_when` holds name keys to delete; it may read columns that the table lacks: "op = 'd'".
+        """
+        change = self._change(table)
+        key = key_for_upsert(change)
+        with self._translating(change):
+            given = read_given(self._context, change, key, rows, delete_when)
+        self._do(table, lambda c: upsert_rows(c, key, given))
+
+    def replace(self, table: str, rows: intake.Data, where: str | None = None) -> None:
+        """Put rows in the place of all rows of a table, or of those for which a condition holds, as it has to for the new ones.
+        A row that is the same before and after has not changed."""
+        change, condition = self._change(table), "true" if where is None else where
+        if isinstance(rows, DataFrame):
+            given: DataFrame | pa.Table = self._fit_frame(change, rows)
+        else:
+            given = self._read_rows(change, rows)
+
+        def replace(c: TableChange) -> None:
+            seen = self._seen_by(c, condition)
+            replace_where(self._context, c, given, condition, seen, self._changes.new_staging())
+
+        self._do(table, replace)
 
     def merge(self, table: str, rows: intake.Data) -> None:
         """r ⊕ δ: add rows and parts of rows, at any level, to a nested table.
@@ -225,6 +253,11 @@ class Transaction:
     def _read_rows(self, change: TableChange, rows: intake.Data) -> pa.Table:
         with self._translating(change):
             return read_rows(change, rows)
+
+    def _fit_frame(self, change: TableChange, rows: DataFrame) -> DataFrame:
+        with self._translating(change):
+            frame = intake.fit_frame(rows, change.visible, change.name)
+            return nests.canonical_frame(frame) if change.nested else frame
 
     def _do(self, table: str, operation: Operation) -> None:
         self._apply(table, operation)
