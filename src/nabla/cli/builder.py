@@ -5,14 +5,23 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from nabla.cli.expectations import ExpectationReport, check_conditions, keep_constraints, meet, meeting
+from nabla.cli.built import BuiltDataset, Choice
+from nabla.cli.expectations import (
+    ExpectationReport,
+    check_conditions,
+    count_violations,
+    guarded,
+    keep_constraints,
+    meet,
+    meeting,
+)
 from nabla.cli.load import load_query, reads_lake
 from nabla.cli.reading import Reading, Waits
 from nabla.cli.streaming import Target
@@ -42,34 +51,6 @@ MEANING = (
 OUTSIDE = ("NABLA_FOREIGN_SOURCE", "NABLA_UNKNOWN_TABLE", "NABLA_UNSUPPORTED_OPERATOR")
 
 
-@dataclass(frozen=True)
-class BuiltDataset:
-    """A view that this run built from nothing or again because its definition changed; a dataset that it read again; or a
-    streaming table or sink that it loaded."""
-
-    name: str
-    mode: str
-    reason: str
-    inserted: int
-    deleted: int
-    seconds: float
-    expectations: tuple[ExpectationReport, ...] = ()
-
-
-@dataclass(frozen=True)
-class Choice:
-    """The datasets that a run is about: all, or those that are named. Those in `full` are built from nothing."""
-
-    names: frozenset[str] | None = None
-    full: frozenset[str] = frozenset()
-
-    def has(self, element: Element) -> bool:
-        return self.names is None or any(name.lower() in self.names for name in (*element.views, element.name))
-
-    def is_full(self, element: Element) -> bool:
-        return any(name.lower() in self.full for name in (*element.views, element.name))
-
-
 class Builder:
     """Builds a project's datasets in an order that works: one that reads another that is not there yet waits for it."""
 
@@ -88,6 +69,8 @@ class Builder:
         self.kept = kept
         self.reading = reading
         self.choice = choice or Choice()
+        self.outside = False
+        self.expecting: list[Element] = []
         self.failed: dict[str, NablaError] = {}
         """Datasets that could not be built, in small letters."""
         self.lake = lake
@@ -102,7 +85,8 @@ class Builder:
         for element in elements:
             self._check(element)
         waiting = [e for e in elements if self.choice.has(e) or e.kind == "temporary_view"]
-        waiting = [e for e in waiting if (e.kind, e.name) not in self.kept or self.choice.is_full(e)]
+        needed = [e for e in waiting if e.expectations or self.choice.is_full(e)]
+        waiting = [e for e in waiting if (e.kind, e.name) not in self.kept or e in needed]
         here = {name for element in waiting for name in element.views}
         self.reading.begin(elements, [name for e in elements for name in e.views if name not in here])
         while waiting:
@@ -178,11 +162,13 @@ class Builder:
             self._keep_stream(element, Target(self.lake, self.reading, element, self._refresh))
             return
         if element.kind == "temporary_view":
-            self._keep_temporary_view(element, self._frame(element))
+            frame = self._frame(element)
+            check_conditions(element.expectations, frame, element.place)
+            self._keep_temporary_view(element, guarded(element.expectations, frame))
             return
         query = self._query(element)
         if element.expectations:
-            check_conditions(element.expectations, self._as_frame(query), element.place)
+            self._check_expectations(element, self.lake.sql(query) if isinstance(query, str) else query)
         wanted = meeting(element.expectations, query)
         try:
             self._keep_view(element, wanted)
@@ -200,20 +186,26 @@ class Builder:
             return True
         return self._frame(element).isStreaming
 
-    def _as_frame(self, query: str | DataFrame) -> DataFrame:
-        return self.lake.sql(query) if isinstance(query, str) else query
+    def _check_expectations(self, element: Element, frame: DataFrame) -> None:
+        """Refuse conditions that make no sense, and a new view whose rows would make the update fail."""
+        check_conditions(element.expectations, frame, element.place)
+        if self.lake.context.names(self.lake.context.log.state()).find(element.name) is None:
+            strict = [one for one in element.expectations if one.action == "fail"]
+            meet(strict, frame, f'"{element.name}"', element.place)
 
     def _keep_expectations(self, element: Element, query: str | DataFrame) -> None:
         if element.expectations:
-            reports = keep_constraints(self.lake, element, query)
-            last = self.built[-1] if self.built and self.built[-1].name == element.name else None
-            if last is not None:
-                self.built[-1] = replace(last, expectations=reports)
-            else:
-                self.built.append(BuiltDataset(element.name, "check", "", 0, 0, 0.0, reports))
+            keep_constraints(self.lake, element, query)
+            self.expecting.append(element)
+
+    def count_expectations(self) -> tuple[BuiltDataset, ...]:
+        """All that was built, with the rows that do not meet the expectations of views now."""
+        reports = {element.name: count_violations(self.lake, element) for element in self.expecting}
+        built = [replace(one, expectations=reports.pop(one.name, one.expectations)) for one in self.built]
+        return (*built, *(BuiltDataset(name, "check", "", 0, 0, 0.0, found) for name, found in reports.items()))
 
     def _keep_stream(self, element: Element, target: Target) -> None:
-        start = time.monotonic()
+        start, self.outside = time.monotonic(), True
         done = target.load(self.choice.is_full(element))
         mode = "load" if done.created else "stream" if done.batches else "skip"
         self.built.append(
@@ -277,7 +269,7 @@ class Builder:
             return None
 
     def _keep_table(self, element: Element, frame: DataFrame, why: NablaError) -> None:
-        start = time.monotonic()
+        start, self.outside = time.monotonic(), True
         if reads_lake(self.lake, frame):
             self.lake.refresh(mode=self.mode)
         frame, failed = meet(element.expectations, frame, f'"{element.name}"', element.place)
@@ -366,7 +358,7 @@ class Builder:
         if isinstance(error, NablaError):
             place = element.place if not error.place else f"{element.place}; {error.place}"
             placed = place if element.place not in error.place else error.place
-            return type(error)(error.code, error.message, place=placed, remedy=error.remedy)
+            return NablaError(error.code, error.message, place=placed, remedy=error.remedy)
         return python_error(error, self.spec.folder / element.file, str(element.file))
 
     def _changed_error(self) -> NablaError:

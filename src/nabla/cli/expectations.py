@@ -91,18 +91,39 @@ def meeting(expectations: Sequence[Expectation], query: str | DataFrame) -> str 
     return f"SELECT * FROM (\n{query}\n) WHERE {whole}" if isinstance(query, str) else query.where(whole)
 
 
-def keep_constraints(lake: Lake, element: Element, query: str | DataFrame) -> tuple[ExpectationReport, ...]:
+def guarded(expectations: Sequence[Expectation], frame: DataFrame) -> DataFrame:
+    """The frame of a temporary view, which is computed inside of the queries that read it: rows are dropped there, or make them
+    fail. Nobody counts them."""
+    for one in expectations:
+        if one.action == "drop":
+            frame = frame.where(holding(one.condition))
+        elif one.action == "fail":
+            text = f"NABLA_EXPECTATION_FAILED: {one.name}: {one.condition}".replace("\\", "\\\\").replace("'", "\\'")
+            frame = frame.where(
+                f"CASE WHEN {holding(one.condition)} THEN true ELSE CAST(raise_error('{text}') AS BOOLEAN) END"
+            )
+    return frame
+
+
+def keep_constraints(lake: Lake, element: Element, query: str | DataFrame) -> None:
     """Let constraints of the lake hold the expectations of a view. Rows that are dropped are those of a constraint that warns,
     over the query without the drop."""
-    reports = []
     for one in element.expectations:
-        name = _constraint(element.name, one.name)
         broken = f"NOT {holding(one.condition)}"
         over: str | DataFrame = query if one.action == "drop" else f"SELECT * FROM `{element.name}`"
         found = f"SELECT * FROM (\n{over}\n) WHERE {broken}" if isinstance(over, str) else over.where(broken)
-        _keep(lake, name, found, "reject" if one.action == "fail" else "warn")
-        reports.append(ExpectationReport(one.name, one.action, lake.read(name).count() if one.action != "fail" else 0))
-    return tuple(reports)
+        _keep(lake, _constraint(element.name, one.name), found, "reject" if one.action == "fail" else "warn")
+
+
+def count_violations(lake: Lake, element: Element) -> tuple[ExpectationReport, ...]:
+    """The rows that do not meet the expectations of a view. None, where they would have made the update fail."""
+    entries = lake.context.log.state().entries
+    names = {one.name: _constraint(element.name, one.name) for one in element.expectations}
+    return tuple(
+        ExpectationReport(one.name, one.action, int(entries[names[one.name]].facts.get("rows") or 0))
+        for one in element.expectations
+        if names[one.name] in entries
+    )
 
 
 def _keep(lake: Lake, name: str, query: str | DataFrame, action: str) -> None:

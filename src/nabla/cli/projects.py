@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nabla.cli.builder import Builder, BuiltDataset, Choice, Kept, Tell
+from nabla.cli.builder import Builder, Kept, Tell
+from nabla.cli.built import BuiltDataset, Choice
 from nabla.cli.load import load_table
 from nabla.cli.reading import Reading
 from nabla.errors import NablaError
@@ -34,6 +35,8 @@ class Run:
     built: tuple[BuiltDataset, ...]
     refreshed: Mapping[str, ViewReport]
     strangers: tuple[str, ...] = field(default=())
+    outside: bool = False
+    """Whether it has read or written anything outside of the lake: files, streams, sinks."""
 
 
 def read_project(spec: Spec, lake: Lake) -> tuple[Project, Reading]:
@@ -67,15 +70,16 @@ def run_project(
     choice = choice or Choice()
     builder = Builder(lake, project.spec, mode, rebuild, tell, reading, kept, choice)
     try:
-        built = builder.build(project.definitions)
+        builder.build(project.definitions)
     finally:
         reading.forget()
     tell("Refreshing")
     reports = _refresh(lake, project.definitions, mode, choice, builder.failed, tell)
     builder.raise_failures()
+    built = builder.count_expectations()
     known = {name.lower() for element in project.definitions for name in element.views}
     strangers = [name for name, status in lake.status().items() if status.kind == "view" and name.lower() not in known]
-    return Run(project.name, project.lake, tuple(tables), built, dict(reports), tuple(strangers))
+    return Run(project.name, project.lake, tuple(tables), built, dict(reports), tuple(strangers), builder.outside)
 
 
 def _refresh(

@@ -15,6 +15,7 @@ from pyspark.sql.readwriter import DataFrameReader
 from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StructType
 
+from nabla.cli.expectations import guarded
 from nabla.cli.files import CloudFiles, read_files
 from nabla.errors import NablaError
 from nabla.frontends.pipelines.elements import Element
@@ -85,6 +86,7 @@ class Reading:
 
     def evaluate(self, query: str | Callable[[], Any], checkpoint: Checkpoint | None = None) -> tuple[Any, Reads]:
         """The result of a query, text or function, and what it reads."""
+        _ = self.lake.spark  # the session that the query uses knows what was built before
         outer, self._reads = self._reads, Reads(checkpoint)
         try:
             with self.around():
@@ -254,7 +256,7 @@ class Reading:
         with self.around():
             frame = self.sql(element.query) if isinstance(element.query, str) else element.query()
         assert isinstance(frame, DataFrame)
-        return frame
+        return guarded(element.expectations, frame)
 
     def _note(self, name: str) -> None:
         key = name.lower()

@@ -95,6 +95,7 @@ def run(
 ) -> None:
     """Bring a project up to date: load missing tables, build missing views and those whose definition changed, refresh the
     others. `nabla plan` says what it will do."""
+    from nabla.cli.last_run import note_run
     from nabla.cli.plan import plan_project
     from nabla.cli.projects import choose, load_tables, read_project, run_project
 
@@ -108,6 +109,13 @@ def run(
         )
     place = locate(lake, spec)
     described = place.described()
+    nothing = not (named or full or full_refresh_all or mode) and is_up_to_date(place, described)
+    if nothing:
+        result = Run(described.name, described.lake, (), (), {})
+        print_json(result) if as_json else out().print(
+            "[dim]nothing to do[/]  neither the project nor the lake has changed"
+        )
+        return
     with working("Starting Spark", as_json) as tell:
         opened = place.open(create=True)
         existed = bool(opened.status())
@@ -131,10 +139,14 @@ def run(
             tables=tables,
             choice=choice,
         )
+    if not (named or full):
+        note_run(opened, described, result)
     if as_json:
         print_json(result)
     else:
         show.run(result)
+    if any(report.mode == "held" for report in result.refreshed.values()):
+        raise typer.Exit(1)
 
 
 def _listed(names: list[str] | None) -> list[str]:

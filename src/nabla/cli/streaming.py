@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import StructField, StructType
 
@@ -145,7 +146,8 @@ class Target:
     def _make(self) -> bool:
         """Create the table, and for a change stream the view of its events."""
         if self.element.kind == "sink":
-            return newest_generation(self.lake.path, self.element.name, self.flows[0].name) < 0
+            found = [newest_generation(self.lake.path, self.element.name, flow.name) for flow in self.flows]
+            return max(found, default=0) < 0
         names = self.lake.context.names(self.lake.context.log.state())
         entry = names.find(self.table)
         if entry is not None and entry.kind != "table":
@@ -224,7 +226,8 @@ class Target:
             return
         if progress.batch < 0:
             rows = self._accept(flow, self.frame(flow, None)[0])
-            self.batches += add_batch(self.lake.context, self.table, flow.name, replace(progress, batch=0), rows)
+            first = replace(progress, batch=0)
+            self.batches += add_batch(self.lake.context, self.table, flow.name, first, self._completed(rows))
 
     def _run(self, flow: Flow, generation: int, checkpoint: Checkpoint, frame: DataFrame) -> None:
         errors: list[NablaError] = []
@@ -240,7 +243,7 @@ class Target:
 
     def _failed(self, flow: Flow, error: PySparkException) -> NablaError:
         known = self.lake.context.translate(error, flow.place)
-        if known.code.startswith("NABLA_QUERY"):
+        if known.code == "NABLA_QUERY_FAILED":
             lines = [line for line in str(error).splitlines() if line.strip()]
             return NablaError(
                 "NABLA_STREAM_FAILED",
@@ -281,10 +284,17 @@ class Target:
             if self.element.kind == "sink":
                 append_to_delta(self.element.options, accepted.toArrow(), str(checkpoint.folder), progress.batch)
             else:
-                add_batch(self.lake.context, self.table, flow.name, progress, accepted)
+                add_batch(self.lake.context, self.table, flow.name, progress, self._completed(accepted))
         finally:
             if kept is not rows:
                 kept.unpersist()
+
+    def _completed(self, rows: DataFrame) -> DataFrame:
+        """The rows with NULL in the columns of the table that this flow does not give."""
+        schema = types.from_json(self.lake.context.log.state().entries[self.table].definition["schema"])
+        given = {name.lower() for name in rows.columns}
+        missing = {f.name: F.lit(None).cast(f.dataType) for f in schema if f.name.lower() not in given}
+        return rows.withColumns(missing) if missing else rows
 
     def _accept(self, flow: Flow, rows: DataFrame) -> DataFrame:
         exempt = None if flow.capture is None else "__operation <> 'upsert'"
