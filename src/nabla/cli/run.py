@@ -95,7 +95,7 @@ def run(
 ) -> None:
     """Bring a project up to date: load missing tables, build missing views and those whose definition changed, refresh the
     others. `nabla plan` says what it will do."""
-    from nabla.cli.last_run import note_run
+    from nabla.cli.last_run import note_run, repeated
     from nabla.cli.plan import plan_project
     from nabla.cli.projects import choose, load_tables, read_project, run_project
 
@@ -109,12 +109,8 @@ def run(
         )
     place = locate(lake, spec)
     described = place.described()
-    nothing = not (named or full or full_refresh_all or mode) and is_up_to_date(place, described)
-    if nothing:
-        result = Run(described.name, described.lake, (), (), {})
-        print_json(result) if as_json else out().print(
-            "[dim]nothing to do[/]  neither the project nor the lake has changed"
-        )
+    if not (named or full or full_refresh_all or mode) and (idle := repeated(place, described)) is not None:
+        print_json(idle) if as_json else show.run(idle)
         return
     with working("Starting Spark", as_json) as tell:
         opened = place.open(create=True)

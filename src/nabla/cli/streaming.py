@@ -173,7 +173,8 @@ class Target:
     def _restart(self) -> None:
         generations = {}
         for flow in self.flows:
-            generations[flow.name] = newest_generation(self.lake.path, self.element.name, flow.name) + 1
+            newest = newest_generation(self.lake.path, self.element.name, flow.name)
+            generations[flow.name] = max(newest, self._progress(flow).generation) + 1
         if self.element.kind == "sink":
             for flow in self.flows:
                 self._checkpoint(flow, Progress(generations[flow.name])).folder.mkdir(parents=True, exist_ok=True)
