@@ -102,9 +102,15 @@ def _keep_apart(names: set[str], homes: list[Path]) -> None:
     for name in names:
         module = sys.modules.get(name)
         file = getattr(module, "__file__", None)
-        if module is not None and file and any(Path(file).is_relative_to(home) for home in homes):
+        if module is not None and file and any(_is_at(name, Path(file), home) for home in homes):
             cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
             del sys.modules[name]
+
+
+def _is_at(name: str, file: Path, home: Path) -> bool:
+    """Whether a module was found in a folder of the project, and not in an environment that lies inside of it."""
+    place = home.joinpath(*name.split("."))
+    return file in (place.with_suffix(".py"), place / "__init__.py") and name.split(".")[0] != "nabla"
 
 
 def _spec_in(folder: Path) -> Spec:
