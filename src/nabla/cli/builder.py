@@ -6,13 +6,12 @@ import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame
-from pyspark.sql.types import StructType
 
-from nabla.cli.built import BuiltDataset, Choice
+from nabla.cli.built import BuiltDataset, Choice, check_schema
 from nabla.cli.expectations import (
     ExpectationReport,
     check_conditions,
@@ -45,6 +44,10 @@ MEANING = (
     "spark.sql.session.",
     "spark.sql.caseSensitive",
     "spark.sql.timestampType",
+)
+
+UNKNOWN_FUNCTION = (
+    "Functions of Databricks are not in Spark: register one of that name with spark.udf.register in a .py file."
 )
 
 # Error codes of queries that Spark can run but Nabla cannot keep as views.
@@ -284,7 +287,7 @@ class Builder:
         if isinstance(element.query, str):
             text, _ = self.reading.text(element.query)
             if element.schema is not None:
-                _check_schema(element, self.lake.sql(text))
+                check_schema(element, self.lake.sql(text))
             return text
         frame = self._frame(element)
         if frame.isStreaming:
@@ -295,7 +298,7 @@ class Builder:
                 remedy="Make it a streaming table, or read the table with spark.table or spark.read.",
             )
         if element.schema is not None:
-            _check_schema(element, frame)
+            check_schema(element, frame)
         return frame
 
     def _frame(self, element: Element) -> DataFrame:
@@ -359,6 +362,11 @@ class Builder:
             place = element.place if not error.place else f"{element.place}; {error.place}"
             placed = place if element.place not in error.place else error.place
             return NablaError(error.code, error.message, place=placed, remedy=error.remedy)
+        in_sql = any(isinstance(query, str) for query in (element.query, *(flow.query for flow in element.flows)))
+        if in_sql and isinstance(error, PySparkException):
+            known = self.lake.context.translate(error, element.place)
+            remedy = UNKNOWN_FUNCTION if error.getCondition() == "UNRESOLVED_ROUTINE" else known.remedy
+            return NablaError(known.code, known.message, place=element.place, remedy=remedy)
         return python_error(error, self.spec.folder / element.file, str(element.file))
 
     def _changed_error(self) -> NablaError:
@@ -378,21 +386,3 @@ def _misses_a_table(error: Exception) -> bool:
     if isinstance(error, NablaError):
         return error.code in ("NABLA_UNKNOWN_TABLE", "NABLA_RULES_UNKNOWN")
     return isinstance(error, AnalysisException) and error.getCondition() == "TABLE_OR_VIEW_NOT_FOUND"
-
-
-def _check_schema(element: Element, frame: DataFrame) -> None:
-    """Refuse a query whose columns are not those that the project declares for the view."""
-    schema = element.schema
-    wanted = _columns(schema if isinstance(schema, StructType) else cast(StructType, StructType.fromDDL(str(schema))))
-    given = _columns(frame.schema)
-    if wanted != given:
-        raise NablaError(
-            "NABLA_SCHEMA",
-            f'"{element.name}" is declared as ({", ".join(wanted)}) and its query returns ({", ".join(given)})',
-            place=element.place,
-            remedy="Correct the declaration or the query.",
-        )
-
-
-def _columns(schema: StructType) -> list[str]:
-    return [f"{column.name.lower()} {column.dataType.simpleString()}" for column in schema]

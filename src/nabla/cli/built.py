@@ -1,10 +1,15 @@
-"""What a run is about, and what it has built."""
+"""What a run is about, what it has built, and whether that has the declared columns."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
 from nabla.cli.expectations import ExpectationReport
+from nabla.errors import NablaError
 from nabla.frontends.pipelines.elements import Element
 
 
@@ -34,3 +39,21 @@ class Choice:
 
     def is_full(self, element: Element) -> bool:
         return any(name.lower() in self.full for name in (*element.views, element.name))
+
+
+def check_schema(element: Element, frame: DataFrame) -> None:
+    """Refuse a query whose columns are not those that the project declares for the view."""
+    schema = element.schema
+    wanted = _columns(schema if isinstance(schema, StructType) else cast(StructType, StructType.fromDDL(str(schema))))
+    given = _columns(frame.schema)
+    if wanted != given:
+        raise NablaError(
+            "NABLA_SCHEMA",
+            f'"{element.name}" is declared as ({", ".join(wanted)}) and its query returns ({", ".join(given)})',
+            place=element.place,
+            remedy="Correct the declaration or the query.",
+        )
+
+
+def _columns(schema: StructType) -> list[str]:
+    return [f"{column.name.lower()} {column.dataType.simpleString()}" for column in schema]
