@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException, PySparkException
@@ -309,7 +311,9 @@ class Builder:
         except (PySparkException, NablaError):
             raise
         except Exception as error:
-            raise python_error(error, self.spec.folder / element.file, str(element.file)) from error
+            raise python_error(
+                error, Path(os.path.normpath(self.spec.folder / element.file)), str(element.file)
+            ) from error
         if not isinstance(frame, DataFrame):
             raise NablaError(
                 "NABLA_PROJECT_PYTHON",
@@ -367,7 +371,7 @@ class Builder:
             known = self.lake.context.translate(error, element.place)
             remedy = UNKNOWN_FUNCTION if error.getCondition() == "UNRESOLVED_ROUTINE" else known.remedy
             return NablaError(known.code, known.message, place=element.place, remedy=remedy)
-        return python_error(error, self.spec.folder / element.file, str(element.file))
+        return python_error(error, Path(os.path.normpath(self.spec.folder / element.file)), str(element.file))
 
     def _changed_error(self) -> NablaError:
         return NablaError(

@@ -4,8 +4,10 @@ new, each batch in one commit of the lake."""
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
@@ -20,6 +22,7 @@ from nabla.engine import types
 from nabla.errors import NablaError
 from nabla.frontends.pipelines.capture import check_events, events_table, project_events, target_query
 from nabla.frontends.pipelines.elements import Element, Flow
+from nabla.frontends.pipelines.project import python_error
 from nabla.lake.streams.batches import Progress, add_batch, progress_of, restart
 from nabla.lake.streams.checkpoints import Checkpoint, checkpoint_of, forget, newest_generation
 from nabla.storage.delta_sink import append_to_delta
@@ -98,10 +101,24 @@ class Target:
             query = "SELECT * FROM STREAM " + ".".join(
                 f"`{part}`" for part in flow.capture.source.replace("`", "").split(".")
             )
-        frame, reads = self.reading.evaluate(query, checkpoint)
+        try:
+            frame, reads = self.reading.evaluate(query, checkpoint)
+        except NablaError:
+            raise
+        except PySparkException as error:
+            if isinstance(query, str):
+                raise
+            if error.getCondition() == "TABLE_OR_VIEW_NOT_FOUND":  # it may be made later in this run
+                raise
+            raise python_error(error, self._file(flow), str(flow.file)) from error
+        except Exception as error:
+            raise python_error(error, self._file(flow), str(flow.file)) from error
         self._check_frame(flow, frame)
         check_conditions(self.element.expectations, frame, self.element.place)
         return frame if flow.capture is None else project_events(flow.capture, frame, flow.place), reads
+
+    def _file(self, flow: Flow) -> Path:
+        return Path(os.path.normpath(self.reading.registry.spec.folder / flow.file))
 
     def _check_frame(self, flow: Flow, frame: Any) -> None:
         if not isinstance(frame, DataFrame):
