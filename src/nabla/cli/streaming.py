@@ -254,6 +254,8 @@ class Target:
         try:
             query = writer.trigger(availableNow=True).start()
             query.awaitTermination()
+            if self.element.kind == "sink":
+                self.batches += sum(1 for progress in query.recentProgress if progress["numInputRows"])
         except PySparkException as error:
             if errors:
                 raise errors[0] from error
@@ -293,7 +295,7 @@ class Target:
 
     def _add(self, flow: Flow, progress: Progress, checkpoint: Checkpoint, rows: DataFrame) -> None:
         """One batch."""
-        self.batches += 1
+        self.batches += self.element.kind != "sink"
         kept = rows.persist() if self.element.expectations or flow.capture is not None else rows
         try:
             if flow.capture is not None:
