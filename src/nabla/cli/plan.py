@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pyspark.sql import DataFrame
 
 from nabla.cli.builder import Builder, Tell
+from nabla.cli.expectations import check_conditions
 from nabla.cli.load import columns_of_source
 from nabla.cli.reading import Reading
 from nabla.cli.streaming import Target
@@ -183,6 +184,10 @@ class _Comparison(Builder):
 
     def _keep_expectations(self, element: Element, query: str | DataFrame) -> None:
         """They are constraints, which a run keeps."""
+
+    def _check_expectations(self, element: Element, frame: DataFrame) -> None:
+        """The conditions are looked at, and no rows."""
+        check_conditions(element.expectations, frame, element.place)
 
     def _refresh(self, names: Collection[str]) -> None:
         """Nothing is refreshed for a plan."""

@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 
 import nabla
 from nabla.cli.builder import Builder, Tell
+from nabla.cli.expectations import check_conditions
 from nabla.cli.load import columns_of_source
 from nabla.cli.reading import Reading
 from nabla.cli.streaming import Target
@@ -150,6 +151,10 @@ class _Definitions(Builder):
 
     def _keep_expectations(self, element: Element, query: str | DataFrame) -> None:
         """They are constraints, which tests do not look at."""
+
+    def _check_expectations(self, element: Element, frame: DataFrame) -> None:
+        """The conditions are looked at, and no rows."""
+        check_conditions(element.expectations, frame, element.place)
 
     def _refresh(self, names: Collection[str]) -> None:
         """There is nothing to refresh."""
