@@ -80,7 +80,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def run(*arguments: str, code: int = 0) -> Any:
     result = CliRunner().invoke(app, ["run", "--spec", "shop.yml", *arguments, "--json"])
     assert result.exit_code == code, result.stdout + result.stderr
-    found = json.loads(result.stdout)
+    found = json.loads(result.stderr.strip().splitlines()[-1] if code else result.stdout)
     return found if code else {one["name"]: one for one in found["built"]}
 
 

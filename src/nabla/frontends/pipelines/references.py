@@ -111,8 +111,10 @@ def _stream(reader: TokenReader, resolver: Resolver) -> str | None:
     opened = reader.skip("(")
     if not opened and before in (TokenType.COMMA, TokenType.L_PAREN):
         return None  # a column that is called stream
-    new = _files(reader, resolver, streaming=True)
-    if new is None:
+    new = None
+    if _reads_files(reader):
+        new = _files(reader, resolver, streaming=True)
+    else:
         if reader.tokens[reader.at].token_type not in _NAMES and not _is_word(reader.tokens[reader.at]):
             return None
         new = resolver.stream(reader.name())
@@ -125,12 +127,15 @@ def _is_word(token: Token) -> bool:
     return token.token_type != TokenType.STRING and token.text[:1].isalpha()
 
 
+def _reads_files(reader: TokenReader) -> bool:
+    """Whether a call of read_files or cloud_files comes next."""
+    return reader.comes("READ_FILES", "(") or reader.comes("CLOUD_FILES", "(")
+
+
 def _files(reader: TokenReader, resolver: Resolver, streaming: bool) -> str | None:
-    if reader.at + 1 >= len(reader.tokens) or reader.tokens[reader.at + 1].text != "(":
+    if not _reads_files(reader):
         return None
     called = word(reader.tokens[reader.at])
-    if called not in ("READ_FILES", "CLOUD_FILES"):
-        return None
     reader.at += 1
     arguments = list(split_at(reader.parenthesized(), TokenType.COMMA))
     if called == "CLOUD_FILES":
