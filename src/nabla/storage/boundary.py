@@ -21,6 +21,8 @@ QUERIES = "_nabla/queries.jsonl"
 RUNNING = "_nabla/running"
 STREAMS_FOLDER = "_nabla/streams"
 """The folder of what streams into the lake's tables have read."""
+PUBLICATIONS = "_nabla/publications.json"
+"""The file that says what a lake publishes; there is none before it does."""
 TABLES = "tables"
 """The folder of the tables that a lake makes."""
 
