@@ -69,9 +69,8 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / folder).mkdir()
     (tmp_path / "shop.yml").write_text(SPEC)
     (tmp_path / "amounts.py").write_text("twice = 2\n")
-    (tmp_path / "transformations/a.py").write_text(
-        dedent(PYTHON).replace('{"path": "export"}', f'{{"path": "{tmp_path}/export"}}')
-    )
+    python = dedent(PYTHON).replace('"export"}', f'"{tmp_path}/export"}}').replace('"landing"', f'"{tmp_path}/landing"')
+    (tmp_path / "transformations/a.py").write_text(python)
     (tmp_path / "transformations/b.sql").write_text(dedent(SQL).replace("'customers'", f"'{tmp_path}/customers'"))
     monkeypatch.chdir(tmp_path)
     return tmp_path
