@@ -13,7 +13,7 @@ from rich.markup import escape
 
 from nabla.cli import show
 from nabla.cli.locate import LocatedLake, is_lake, locate
-from nabla.cli.options import DebugOption, JsonOption, LakeOption, ModeOption
+from nabla.cli.options import DebugOption, EnvOption, JsonOption, LakeOption, ModeOption
 from nabla.cli.output import err, out, print_json, reporting, table, working
 from nabla.errors import NablaError
 
@@ -32,12 +32,13 @@ SpecOption = Annotated[
 @reporting
 def plan(
     spec: SpecOption = None,
+    env: EnvOption = None,
     lake: LakeOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Compare the project with the lake: what is new, changed or gone, what a run would do about it, and what that costs."""
-    found = _plan(locate(lake, spec), as_json)
+    found = _plan(locate(lake, spec), as_json, env)
     if as_json:
         print_json(found)
     else:
@@ -52,21 +53,24 @@ def dry_run(
     debug: DebugOption = False,
 ) -> None:
     """Check the project without reading or writing data: its files, queries, names and cycles. Fails where one is wrong."""
-    found = _plan(locate(lake, spec), as_json)
+    found = _plan(locate(lake, spec), as_json, None)
     if as_json:
         print_json(found)
     else:
         out().print(f"[green]valid[/]  {len(found.objects)} datasets of {escape(found.project)}")
 
 
-def _plan(place: LocatedLake, quiet: bool) -> ProjectPlan:
+def _plan(place: LocatedLake, quiet: bool, env: str | None) -> ProjectPlan:
     import nabla
     from nabla.cli.plan import plan_project
     from nabla.cli.projects import read_project
 
     described = place.described()
     with working("Starting Spark", quiet) as tell, tempfile.TemporaryDirectory() as scratch:
-        opened = place.open() if is_lake(place.lake) else nabla.open(Path(scratch) / "lake", spark=place.session())
+        if is_lake(place.lake):
+            opened = place.open(environment=_existing(place, env))
+        else:
+            opened = nabla.open(Path(scratch) / "lake", spark=place.session())
         tell("Comparing")
         project, reading = read_project(described, opened)
         return plan_project(project, opened, reading, tell)
@@ -87,6 +91,10 @@ def run(
     ] = None,
     full_refresh_all: Annotated[bool, typer.Option("--full-refresh-all", help="All datasets, from nothing.")] = False,
     spec: SpecOption = None,
+    env: Annotated[
+        str | None,
+        typer.Option("--env", help="Build only what differs from the lake, into this environment.", show_default=False),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before something large is built again.")] = False,
     mode: ModeOption = None,
     lake: LakeOption = None,
@@ -95,9 +103,11 @@ def run(
 ) -> None:
     """Bring a project up to date: load missing tables, build missing views and those whose definition changed, refresh the
     others. `nabla plan` says what it will do."""
+    from nabla.cli.environments import run_in_environment
     from nabla.cli.last_run import note_run, repeated
     from nabla.cli.plan import plan_project
     from nabla.cli.projects import choose, load_tables, read_project, run_project
+    from nabla.lake.environments.environments import begin, check_name
 
     named, full = _listed(refresh), _listed(full_refresh)
     if full_refresh_all and (named or full):
@@ -109,33 +119,42 @@ def run(
         )
     place = locate(lake, spec)
     described = place.described()
-    if not (named or full or full_refresh_all or mode) and (idle := repeated(place, described)) is not None:
+    if not (env or named or full or full_refresh_all or mode) and (idle := repeated(place, described)) is not None:
         print_json(idle) if as_json else show.run(idle)
         return
     with working("Starting Spark", as_json) as tell:
+        if env is not None:
+            check_name(env)
         opened = place.open(create=True)
+        seen = opened if env is None else place.open(environment=_existing(place, env))
         existed = bool(opened.status())
         tables = load_tables(opened, described, tell)
         tell("Reading the project")
-        project, reading = read_project(described, opened)
+        project, reading = read_project(described, seen)
         choice = choose(project, named, full, full_refresh_all)
-        planned = plan_project(project, opened, reading, tell) if existed and not (named or full) else None
+        planned = plan_project(project, seen, reading, tell) if existed and not (named or full) else None
     if planned is not None and planned.large and not (yes or rebuild):
         _ask(planned, as_json)
     with working("Running", as_json) as tell:
         kept = planned.kept if planned is not None else frozenset()
-        result = run_project(
-            project,
-            opened,
-            reading,
-            mode=mode,
-            rebuild=True,
-            tell=tell,
-            kept=kept,
-            tables=tables,
-            choice=choice,
-        )
-    if not (named or full):
+        if env is not None:
+            begin(opened.context.log, env)
+            inside = place.open(environment=env)
+            project, reading = read_project(described, inside)
+            result = run_in_environment(project, inside, reading, planned, mode=mode, tell=tell)
+        else:
+            result = run_project(
+                project,
+                opened,
+                reading,
+                mode=mode,
+                rebuild=True,
+                tell=tell,
+                kept=kept,
+                tables=tables,
+                choice=choice,
+            )
+    if env is None and not (named or full):
         note_run(opened, described, result)
     if as_json:
         print_json(result)
@@ -148,6 +167,16 @@ def run(
 def _listed(names: list[str] | None) -> list[str]:
     """Names that may be given several times, and several at once with commas."""
     return [name.strip() for given in names or [] for name in given.split(",") if name.strip()]
+
+
+def _existing(place: LocatedLake, env: str | None) -> str | None:
+    """The environment if it is there: a plan for a new one is a plan for the lake."""
+    from nabla.lake.environments.environments import environments
+    from nabla.storage.lakelog import LakeLog
+
+    if env is None:
+        return None
+    return env if env in [one.name for one in environments(LakeLog.open(str(place.lake)))] else None
 
 
 def _ask(planned: ProjectPlan, as_json: bool) -> None:

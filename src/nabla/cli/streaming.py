@@ -160,6 +160,17 @@ class Target:
         )
         return Streamed(max(more, 0), max(-more, 0), self.batches, created, reports)
 
+    def pass_by(self) -> str:
+        """What an environment says of the target: streams are loaded into the lake alone, and read from it."""
+        if self.element.kind != "sink" and self.element.name not in self.lake.status():
+            raise NablaError(
+                "NABLA_STREAMING",
+                f'the lake has no "{self.element.name}", and environments load no streams',
+                place=self.element.place,
+                remedy="Run the project without --env first.",
+            )
+        return "streams are loaded into the lake itself"
+
     def _make(self) -> bool:
         """Create the table, and for a change stream the view of its events."""
         if self.element.kind == "sink":
