@@ -79,6 +79,10 @@ class TableChanges:
             done = write_change(change, self._capture)
             if done is not None:
                 commit.put({change.name: done[0]}, {change.name: done[1]})
+            elif (
+                change.entry != self.state.entries[change.name]
+            ):  # no row has changed, but what the lake knows of the table
+                commit.put({change.name: change.entry}, {change.name: {"inserted": 0, "deleted": 0}})
 
     def _capture(self, before: Snapshot, after: Snapshot) -> Mapping[str, Any]:
         with self._context.spark.workspace("large") as workspace:
