@@ -164,9 +164,12 @@ def create(place: str, content: bytes) -> None:
     try:
         with _errors(place):
             obstore.put(store, path, content, mode="create", use_multipart=False)
-    except FileExistsError:
-        if read(place) != content:
-            raise
+    except FileExistsError as taken:
+        try:
+            if read(place) != content:
+                raise taken
+        except FileNotFoundError:  # it was deleted since
+            raise taken from None
     if _COMMIT.search(place):
         _RECENT.put(place, content, never_changes=True)
 
