@@ -15,7 +15,7 @@ from nabla.lake.write.commit import Commit
 from nabla.lake.write.table_change import TableChange
 from nabla.lake.write.write_change import take_over, write_change
 from nabla.storage import locations
-from nabla.storage.catalog import LakeState
+from nabla.storage.catalog import ORIGIN, LakeState
 from nabla.storage.table import Snapshot
 from nabla.storage.uncommitted import Uncommitted
 
@@ -42,10 +42,11 @@ class TableChanges:
     def change(self, table: str) -> TableChange:
         """The change of a table, which has to be one that the lake may write to."""
         entry = self._context.names(self.state).entry(table)
-        if entry.kind != "table":
+        if entry.kind != "table" or ORIGIN in entry.definition:
+            kind = "copy of a table of others" if entry.kind == "table" else entry.kind
             raise NablaError(
                 "NABLA_NOT_WRITABLE",
-                f'"{entry.name}" is a {entry.kind}, and the lake writes to its own tables only',
+                f'"{entry.name}" is a {kind}, and the lake writes to its own tables only',
                 place=f'"{entry.name}"',
                 remedy="Change the tables that it is made from.",
             )
@@ -78,6 +79,10 @@ class TableChanges:
             done = write_change(change, self._capture)
             if done is not None:
                 commit.put({change.name: done[0]}, {change.name: done[1]})
+            elif (
+                change.entry != self.state.entries[change.name]
+            ):  # no row has changed, but what the lake knows of the table
+                commit.put({change.name: change.entry}, {change.name: {"inserted": 0, "deleted": 0}})
 
     def _capture(self, before: Snapshot, after: Snapshot) -> Mapping[str, Any]:
         with self._context.spark.workspace("large") as workspace:

@@ -126,6 +126,10 @@ class Transaction:
         texts = (condition, *values.values())
         self._do(table, lambda c: update_where(self._context, c, values, condition, self._seen_by(c, *texts)))
 
+    def apply(self, table: str, operation: Operation) -> None:
+        """Do something else to the change of a table, now and whenever the transaction is repeated. For Nabla's own use."""
+        self._do(table, operation)
+
     def upsert(self, table: str, rows: intake.Data, delete_when: str | None = None) -> None:
         """Put rows into a table by its declared key: each takes the place of the row that has its key, or is new.
 
