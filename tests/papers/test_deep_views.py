@@ -16,6 +16,8 @@ from nabla.algebra.notation.formula import Writer
 from nabla.algebra.notation.lines import Page
 from nabla.calculus.delta import Derivation
 from nabla.calculus.stages import cut
+from nabla.explain.sql import sql_text
+from nabla.explain.sql_layout import LONGEST
 from nabla.papers import qian_wiederhold
 from nabla.papers.pair_notation import pairs_algebra, pairs_sql
 from nabla.papers.set_form import set_form
@@ -106,6 +108,16 @@ def test_the_steps_of_a_deep_view_are_planned_in_seconds(name: str) -> None:
     began = process_time()
     staged = cut(counted(DEEP[name](20 if "shared" in name else 40)))
     assert maintenance_steps(staged, CHANGED)
+    assert process_time() - began < 5
+
+
+@pytest.mark.parametrize("name", ["left", "full", "shared joins"])
+def test_the_sql_for_people_of_a_deep_view_is_there_in_seconds(name: str) -> None:
+    """Half a million characters, with a line for each subquery: laid out, each of them would take seconds."""
+    began = process_time()
+    text = pairs_sql(DEEP[name](40), CHANGED, write=lambda plan: sql_text(plan, lambda scan: scan.table))
+    assert len(text) > LONGEST
+    assert text.count("\n") > 400
     assert process_time() - began < 5
 
 

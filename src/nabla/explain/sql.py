@@ -6,7 +6,9 @@ The engine runs the same query; only names and layout differ.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
+from functools import lru_cache
 
 from sqlglot.dialects import Spark
 from sqlglot.tokens import TokenType
@@ -70,9 +72,9 @@ def _names(raw: list[str]) -> dict[str, str]:
     """Readable names of columns: the label, with its number if two columns have the same label."""
     read = {name: found for name in raw if (found := read_name(name))}
     plain = {name: found.label + _suffix(found) for name, found in read.items()}
-    taken = [label.casefold() for label in plain.values()]
+    taken = Counter(label.casefold() for label in plain.values())
     numbered = {name: f"{found.label}_{found.number}{_suffix(found)}" for name, found in read.items()}
-    return {n: numbered[n] if taken.count(label.casefold()) > 1 else label for n, label in plain.items()}
+    return {n: numbered[n] if taken[label.casefold()] > 1 else label for n, label in plain.items()}
 
 
 def _suffix(name: ColumnName) -> str:
@@ -83,6 +85,7 @@ def _suffix(name: ColumnName) -> str:
     return (f"_{name.part}" if name.part else "") + roles
 
 
+@lru_cache(4096)
 def _write_name(name: str) -> str:
     """A name in SQL, in backticks only if it needs them, as a keyword does."""
     if _PLAIN.fullmatch(name):

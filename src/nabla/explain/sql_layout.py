@@ -18,6 +18,8 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokens import Token, TokenType
 
 WIDTH = 100
+LONGEST = 100_000
+"""Characters of a query that is laid out: some thousand lines. A longer one takes seconds, and has a line for each subquery."""
 _PLAIN = {"expressions", "hint", "kind", "from_"}
 """The parts of a query that may stand on one line in parentheses."""
 
@@ -28,7 +30,9 @@ _BEFORE_ARGUMENTS = " " * len("LATERAL VIEW stack() g AS sign,")
 
 
 def lay_out(sql: str) -> str:
-    """The same query on several lines; a text that sqlglot cannot parse stays as it is."""
+    """The same query on several lines; a text that sqlglot cannot parse, or that is very long, stays as it is."""
+    if len(sql) > LONGEST:
+        return sql.strip()
     try:
         (query,) = _Parser(dialect=Spark()).parse(Spark().tokenize(sql), sql)
     except SqlglotError:
