@@ -34,6 +34,9 @@ from nabla.lake.reports import (
     RevertReport,
     ViewReport,
 )
+from nabla.lake.statements import run_if_statement
+from nabla.lake.streams.sink import Envelope, Sink, make_sink
+from nabla.lake.streams.sink import Mode as SinkMode
 from nabla.lake.vacuum import vacuum_lake
 from nabla.lake.write import create_table, preview, revert
 from nabla.lake.write.drop import drop
@@ -97,6 +100,24 @@ class Lake(Insight):
     def transaction(self) -> Transaction:
         """Changes of one or more tables that become visible together: `with lake.transaction() as tx: …`."""
         return Transaction(self._context)
+
+    def sink(
+        self,
+        table: str,
+        mode: SinkMode | None = None,
+        envelope: Envelope | None = None,
+        delete_when: str | None = None,
+        order_by: str | Sequence[str] | None = None,
+        query: str | None = None,
+    ) -> Sink:
+        """A function for `foreachBatch` that brings each batch of a stream into a table, exactly once: the lake's commit has
+        the ids of the query and of the batch.
+
+        It appends rows, or with `mode="upsert"` puts them in place by the table's key. `envelope="debezium"` and "delta" say
+        that rows are events of Debezium or of a change data feed, in which the last event for a key counts. Other events have
+        the condition `delete_when`, and `order_by` to tell the last one. `query` names a stream that has no id of Spark's.
+        """
+        return make_sink(self._context, table, mode, envelope, delete_when, order_by, query)
 
     def preview(self, transaction: Transaction) -> Preview:
         """The minimal change of every table, view and constraint that a transaction would change, were it committed now."""
@@ -256,12 +277,15 @@ class Lake(Insight):
         return read.read_changes(self._context, name, since, pairs)
 
     def sql(self, text: str, views: Views = "auto", fresh_within: str | None = None) -> DataFrame:
-        """Run Spark SQL over the lake's tables and views.
+        """Run Spark SQL over the lake's tables and views: a query, or a statement that changes a table.
 
         A query of large tables is answered from views where that reads less ("auto"), or never, or only from views, with an
         error where none can. The rows are the plain query's, unless `fresh_within`, as "5 minutes", allows older ones.
+
+        INSERT, UPDATE, DELETE, MERGE and TRUNCATE are transactions; their result says how many rows came and went.
         """
-        return run_sql(self._context, text, views, fresh_within)
+        done = run_if_statement(self._context, text)
+        return run_sql(self._context, text, views, fresh_within) if done is None else done
 
     def answer(self, query: str | DataFrame, views: Views = "auto", fresh_within: str | None = None) -> Answer:
         """Answer a query as `sql` does, also of small tables, and say how: from which views, and why not from others."""

@@ -18,6 +18,7 @@ from nabla.frontends.spark_sql.python_udfs import PythonFunction
 from nabla.frontends.spark_sql.session_names import names_of
 from nabla.lake.objects.named_tables import LakeTables
 from nabla.lake.objects.view import View
+from nabla.lake.streams.data_source import offer
 from nabla.lake.trust import Trust
 from nabla.planner.steps import Size
 from nabla.storage.catalog import LakeState
@@ -148,6 +149,7 @@ class LakeSpark:
         with self._lock:
             if self._last is None or has_ended(self._last.session):
                 session = self._find_session()
+                offer(session)
                 home = self.workspace_in(session)
                 self._last = _Running(session, home, LakeTables(self._log, home))
             return self._last

@@ -30,6 +30,9 @@ DELTA_FEED = "delta_feed"
 SAME_AS = "same_as"
 """The fact of an object whose newest versions only have its rows in other files: the first version with these rows, and the
 last one. It says nothing of later versions."""
+STREAMS = "streams"
+"""The fact of a table that streams are loaded into: for each stream by name its generation and the last batch that the table
+has."""
 FEED_FROM = "feed_from"
 """The fact of a view whose feed was shortened: the feed has all changes after this version of the view, and no earlier ones."""
 RELIES_ON = "relies_on"

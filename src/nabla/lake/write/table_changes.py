@@ -10,7 +10,7 @@ from nabla.engine.large_change import capture_change
 from nabla.errors import NablaError
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.graph import quarantined_tables
-from nabla.lake.objects.names import is_nested
+from nabla.lake.objects.names import a_kind, is_nested
 from nabla.lake.write.commit import Commit
 from nabla.lake.write.table_change import TableChange
 from nabla.lake.write.write_change import take_over, write_change
@@ -45,9 +45,11 @@ class TableChanges:
         if entry.kind != "table":
             raise NablaError(
                 "NABLA_NOT_WRITABLE",
-                f'"{entry.name}" is a {entry.kind}, and the lake writes to its own tables only',
+                f'"{entry.name}" is {a_kind(entry)}, and the lake writes to its own tables only',
                 place=f'"{entry.name}"',
-                remedy="Change the tables that it is made from.",
+                remedy="Whoever owns it writes it."
+                if entry.kind == "registered"
+                else "Change the tables that it is made from.",
             )
         if entry.name not in self._changes:
             snapshot = self._context.log.snapshot(entry.parts["data"])
@@ -78,6 +80,10 @@ class TableChanges:
             done = write_change(change, self._capture)
             if done is not None:
                 commit.put({change.name: done[0]}, {change.name: done[1]})
+            elif (
+                change.entry != self.state.entries[change.name]
+            ):  # no row has changed, but what the lake knows of the table
+                commit.put({change.name: change.entry}, {change.name: {"inserted": 0, "deleted": 0}})
 
     def _capture(self, before: Snapshot, after: Snapshot) -> Mapping[str, Any]:
         with self._context.spark.workspace("large") as workspace:

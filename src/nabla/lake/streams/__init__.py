@@ -1,0 +1,1 @@
+"""Streams into the lake's tables and out of them: batches that count once, checkpoints, and changes as files."""
