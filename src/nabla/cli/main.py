@@ -19,6 +19,7 @@ from nabla.cli.locate import locate
 from nabla.cli.options import DebugOption, FormOption, JsonOption, LakeOption, LimitOption, ModeOption, NamesArgument
 from nabla.cli.output import out, print_json, reporting, working
 from nabla.cli.run import plan, run
+from nabla.cli.testing import run_view_tests
 from nabla.cli.trust import trust
 from nabla.cli.watch import watch
 
@@ -129,6 +130,7 @@ def propagate(
 
 app.command()(run)
 app.command()(plan)
+app.command("test")(run_view_tests)
 app.command()(watch)
 app.command()(ui)
 app.command()(page)
