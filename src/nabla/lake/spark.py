@@ -108,6 +108,11 @@ class LakeSpark:
                 engines[size, settings] = self.new_engine(size, settings)
             return engines[size, settings]
 
+    def check(self, text: str) -> None:
+        """Refuse a stored query that runs code, unless the lake is trusted."""
+        if not self._trust.holds:
+            self._trust.check(self.session, text)
+
     def teach(self, view: View) -> None:
         """Register the Python functions of a view with the sessions of the engine, those that are made later included."""
         if view.functions:

@@ -12,6 +12,7 @@ from typing import Any
 from weakref import WeakSet
 
 import pyarrow as pa
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
@@ -34,7 +35,11 @@ _OFFERED: WeakSet[SparkSession] = WeakSet()
 def offer(session: SparkSession) -> None:
     """Let a session know the format."""
     if session not in _OFFERED:
-        session.dataSource.register(LakeFeed)
+        try:
+            session.dataSource.register(LakeFeed)
+        except AnalysisException as error:  # sessions of one Spark share what they know
+            if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+                raise
         _OFFERED.add(session)
 
 

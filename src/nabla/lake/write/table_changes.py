@@ -12,6 +12,7 @@ from nabla.lake.context import LakeContext
 from nabla.lake.objects.graph import quarantined_tables
 from nabla.lake.objects.names import a_kind, is_nested
 from nabla.lake.write.commit import Commit
+from nabla.lake.write.generated import DEFAULTS
 from nabla.lake.write.table_change import TableChange
 from nabla.lake.write.write_change import take_over, write_change
 from nabla.storage import locations
@@ -52,6 +53,8 @@ class TableChanges:
                 else "Change the tables that it is made from.",
             )
         if entry.name not in self._changes:
+            for text in (entry.definition.get(DEFAULTS) or {}).values():
+                self._context.spark.check(f"SELECT {text}")
             snapshot = self._context.log.snapshot(entry.parts["data"])
             visible = types.from_json(entry.definition["schema"])
             if not entry.definition.get(

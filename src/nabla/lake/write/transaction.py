@@ -16,7 +16,7 @@ from nabla.engine import intake
 from nabla.engine.spark.frames import Workspace
 from nabla.errors import Conflict, NablaError
 from nabla.frontends.nested.equations import Sign
-from nabla.frontends.spark_sql.statements import OtherStatement, RowStatement, read_statement
+from nabla.frontends.spark_sql.statements import Insert, OtherStatement, RowStatement, read_statement
 from nabla.lake.constraints.quarantine import hold_back
 from nabla.lake.context import LakeContext
 from nabla.lake.housekeeping.turns import take_turn
@@ -226,7 +226,9 @@ class Transaction:
 
         def run(change: TableChange) -> None:
             entries = self._changes.state.entries
-            seen = self._see(change, (name for name in entries if reads is None or name.casefold() in reads))
+            named = [name for name in entries if reads is None or name.casefold() in reads]
+            adds_alone = isinstance(statement, Insert) and not statement.overwrite and not named
+            seen = {} if adds_alone else self._see(change, named)
             run_statement(self._context, change, statement, seen, self._changes.new_staging)
 
         table = self._change(statement.target.name).name
