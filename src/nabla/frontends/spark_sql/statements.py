@@ -205,9 +205,10 @@ def _read(plan: Any) -> Statement:
 def _insert(plan: Any, query: Any) -> Insert:
     if plan.partitionSpec().size():
         raise refused("PARTITION in INSERT", "Tables of a lake have no partitions: give these columns their values.")
-    if plan.productArity() > 7 and plan.withSchemaEvolution():
+    fields = {str(plan.productElementName(place)) for place in range(plan.productArity())}  # Spark 4.3 has more
+    if "withSchemaEvolution" in fields and plan.withSchemaEvolution():
         raise _schema_evolution()
-    criteria = option_of(plan.replaceCriteriaOpt()) if plan.productArity() > 7 else None
+    criteria = option_of(plan.replaceCriteriaOpt()) if "replaceCriteriaOpt" in fields else None
     if criteria is not None and kind_of(criteria) != "InsertReplaceWhere":
         raise refused("this form of INSERT … REPLACE", "Use REPLACE WHERE, or MERGE.")
     columns = tuple(str(name) for name in list_of(plan.userSpecifiedCols()))
