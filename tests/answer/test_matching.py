@@ -86,6 +86,13 @@ def test_what_a_view_lacks_is_read_from_the_tables() -> None:
     assert {s.table for s in found.plan.scans} == {"sales", "v"}
 
 
+def test_a_range_with_two_ends_leaves_both_outsides_to_the_tables() -> None:
+    between = Filter(late(SALES, 3), (compare(col(SALES, "day"), "<", number(9, "int")),))
+    found = ask(grouped(SALES, "city"), view(grouped(between, "city")))
+    assert found.fired >= {"union of groups"}
+    assert {s.table for s in found.plan.scans} == {"sales", "v"}
+
+
 def test_groups_are_joined_with_a_table_that_only_the_query_reads() -> None:
     joined = Join(SALES, CITIES, (equal(col(SALES, "city"), col(CITIES, "name")),))
     found = ask(grouped(joined, "nation"), view(grouped(SALES, "city")))
@@ -149,3 +156,15 @@ def test_projections_and_names_do_not_hide_a_match() -> None:
     price, city = renamed.columns[2], renamed.columns[0]
     plan = Aggregate(renamed, (city.name,), (Call(Column("s#70", "bigint"), "sum", (price.ref,)),))
     assert ask(plan, view(grouped(SALES, "city", "day"))).views == ("v",)
+
+
+def test_a_row_without_a_key_is_not_taken_for_one_that_an_outer_join_did_not_meet() -> None:
+    on = (equal(col(SALES, "city"), col(CITIES, "name")),)
+    stored = view(grouped(Join(SALES, CITIES, on, "left"), "nation"))
+    query = grouped(
+        Filter(Join(SALES, CITIES, on), (compare(col(CITIES, "name"), ">", Literal("B", "string")),)), "nation"
+    )
+    unique = Proofs(unique=lambda t, f: t == "cities" and "nation" in f)
+    (reason,) = ask(query, stored, proofs=unique).reasons
+    assert reason.code == "NABLA_ANSWER_COLUMN"
+    assert ask(query, stored, proofs=Proofs(unique.unique, has_values=lambda t, f: True)).views == ("v",)

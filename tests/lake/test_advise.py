@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,9 @@ def test_views_are_proposed_created_used_and_given_up(lake: Lake, monkeypatch: p
         assert set(answer.views) <= {one.name for one in advice}
         assert answer.views
         assert sorted(answer.frame.collect()) == sorted(lake.sql(query, views="never").collect())
+
+    lines = [json.loads(line) for line in (Path(lake.path) / "_nabla" / "queries.jsonl").read_text().splitlines()]
+    assert any(line.get("views") and line["rows"] > 0 for line in lines)
 
     assert lake.advise([SHOPS.format(9), DAYS], space="10 MB").unused == ()
     unused = lake.advise([], space=0).unused

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import nabla
+from nabla.engine.spark.metrics import Work, work_of
 from nabla.errors import NablaError
 from nabla.lake.answer import run_sql
 from nabla.lake.answer.answer import Answer
@@ -44,6 +45,18 @@ def bag(frame: DataFrame) -> Counter[str]:
     return Counter(str(row) for row in frame.collect())
 
 
+def work(frame: DataFrame) -> Work:
+    """The jobs of Spark for a query, and what they read."""
+    group = f"counted {id(frame)}"
+    spark = frame.sparkSession
+    spark.sparkContext.setJobGroup(group, group)
+    try:
+        frame.collect()
+        return work_of(spark, group)
+    finally:
+        spark.sparkContext._jsc.clearJobGroup()
+
+
 def described(frame: DataFrame) -> list[tuple[object, ...]]:
     return [(f.name, f.dataType, f.nullable) for f in frame.schema.fields]
 
@@ -72,6 +85,11 @@ def test_an_identical_query_reads_the_view_and_nothing_else(shop: Lake) -> None:
     plan = str(answer.frame._jdf.queryExecution().optimizedPlan())
     assert "Aggregate" not in plan
     assert "Join" not in plan
+    counted, plain = work(answer.frame), work(shop.sql(BY_CITY, views="never"))
+    view = shop.read("by_city")
+    assert counted.jobs == 1 < plain.jobs
+    assert counted.rows_read == view.count() < plain.rows_read == shop.read("sales").count()
+    assert 0 < counted.bytes_read == work(view).bytes_read
 
 
 def test_small_tables_are_read_as_they_are_and_large_ones_through_views(
@@ -99,6 +117,38 @@ def test_reasons_have_a_code_and_the_nearest_one_is_in_the_error(shop: Lake) -> 
     assert str(reason) == "by_city: NABLA_ANSWER_AGGREGATE: it does not have min(price)"
     with pytest.raises(NablaError, match="NABLA_NOT_ANSWERED: no view can answer the query; the nearest is by_city"):
         shop.sql("SELECT city, MIN(price) FROM sales GROUP BY city", views="only")
+
+
+def test_every_view_of_the_same_tables_has_a_reason(lake: Lake) -> None:
+    lake.create_table("edges", "a INT, b INT, at TIMESTAMP", [(1, 2, None), (2, 3, None)])
+    lake.create_table("other", "a INT", [(1,)])
+    lake.create_rules("paths", "path(X, Y) :- edges(X, Y, T). path(X, Z) :- path(X, Y), edges(Y, Z, T).")
+    lake.create_views(
+        {
+            "recent": "SELECT a FROM edges WHERE at > current_timestamp() - INTERVAL 1 DAY",
+            "ranked": "SELECT a, row_number() OVER (ORDER BY a) AS r FROM edges",
+            "degrees": "SELECT a, COUNT(*) AS n FROM edges GROUP BY a",
+            "counts": "SELECT n, COUNT(*) AS m FROM degrees GROUP BY n",
+            "elsewhere": "SELECT a, COUNT(*) AS n FROM other GROUP BY a",
+        }
+    )
+    nearby = {"path", "recent", "ranked", "degrees", "counts"}
+    for query in (
+        "SELECT b, MIN(a) FROM edges GROUP BY b",
+        "SELECT a, COUNT(*) AS n FROM edges GROUP BY a",
+        "SELECT a, rand() FROM edges",
+        "SELECT a FROM edges LIMIT 1",
+    ):
+        answer = lake.answer(query)
+        reasons = {reason.view: reason.code for reason in answer.reasons}
+        assert set(reasons) == nearby - set(answer.views), query
+        assert len(reasons) == len(answer.reasons)
+        readable = answer.note in ("", "no view answers it")
+        assert (reasons["path"], reasons["recent"]) == (
+            ("NABLA_ANSWER_VIEW",) if readable else ("NABLA_ANSWER_QUERY",)
+        ) * 2
+    with pytest.raises(NablaError, match=r"NABLA_NOT_ANSWERED.*the nearest is \w+: NABLA_ANSWER_QUERY"):
+        lake.answer("SELECT a, rand() FROM edges", views="only")
 
 
 def test_a_view_that_is_behind_is_read_with_its_pending_change(tmp_path: Path, spark: SparkSession) -> None:

@@ -78,7 +78,7 @@ def find_answer(
     search = _Search(index, Matcher(proofs, ansi), sizes or Sizes(), cheaper_only)
     found = search.rewrite(plan)
     views = tuple(dict.fromkeys(s.table for s in found.scans if s.table in search.used))
-    reasons = tuple(r for name, r in search.reasons.items() if name not in views)
+    reasons = tuple(search.reason(view) for view in index.views if view.name not in views)
     result = prune(found) if views else plan
     return FoundAnswer(result, views, reasons, frozenset(search.fired), search.cost(result), search.cost(plan))
 
@@ -199,6 +199,16 @@ class _Search:
             )
             return None
         return best
+
+    def reason(self, view: StoredView) -> Reason:
+        """Why a view was not used. One that was never compared came too late, or reads views that were not used."""
+        if view.name in self.reasons:
+            return self.reasons[view.name]
+        if self.used:
+            return Reason(view.name, "COST", f"{', '.join(sorted(self.used))} answers the query already")
+        if view.block is None:
+            return Reason(view.name, "SHAPE", "it is compared as a whole, and is no part of the query")
+        return Reason(view.name, "TABLES", "it reads no relation in the way the query does")
 
     def _note(self, reason: Reason) -> None:
         known = self.reasons.get(reason.view)

@@ -48,6 +48,7 @@ class Attempt:
         self.conjuncts = [renamed(c) for c in block.conjuncts]
         self.known_query = means.known(query.conjuncts, query.inner_not_null | self._proved_values())
         self.indicators: list[Expr] = []
+        self.made_inner: set[int] = set()
         self._signatures: dict[tuple[object, ...], int] = {}
 
     def _proved_values(self) -> frozenset[str]:
@@ -93,6 +94,7 @@ class Attempt:
                 continue
             self.conjuncts += on
             self.indicators.append(self._indicator(other, on))
+            self.made_inner.add(its)
             self.fired.add("outer join made inner")
         if any(leaf.on is not None and self._depends(leaf) for leaf in self.remaining):
             raise NoMatch("OUTER", "an outer join of the query depends on a column that only the tables have")
@@ -188,12 +190,17 @@ class Attempt:
             exact = {f: e for f, e in have.items() if is_exact(e.type)}
             if not exact or not self.means.proofs.unique(leaf.table, tuple(sorted(exact))):
                 raise missing
+            # Where the view's outer join met no row, all columns are NULL: a row whose key is NULL must not be taken for it.
+            valued = {f for f in exact if self.known_query.same(fields[f]) in self.known_query.valued}
+            if place in self.made_inner and not valued:
+                raise missing
             number = next(self.means.numbers)
             columns = tuple(c.rename(unique_name(c.label, f"b{number}")) for c in leaf.columns)
             again = Leaf(replace(leaf.node, output=columns))
             self.back[place] = again
             for f, e in exact.items():
-                self.back_on.append(strip(equal(e, again.node.column(again.fields[f]).ref, null_safe=True)))
+                column = again.node.column(again.fields[f]).ref
+                self.back_on.append(strip(equal(e, column, null_safe=f not in valued)))
             self.fired.add("join back")
         again = self.back[place]
         return strip(again.node.column(again.fields[_field(leaf, ref.name)]).ref)

@@ -25,7 +25,9 @@ def strip(expr: Expr) -> Expr:
 
 def _nullable(part: Expr) -> Expr:
     match part:
-        case Ref() | Apply() | Foreign() if not part.nullable:
+        case Ref() if not part.nullable:
+            return Ref(part.name, part.type, True)
+        case Apply() | Foreign() if not part.nullable:
             return replace(part, nullable=True)
     return part
 
@@ -36,9 +38,12 @@ def canonical(expr: Expr, representative: Callable[[str], str] = lambda name: na
     def change(part: Expr) -> Expr:
         match part:
             case Ref():
-                return Ref(representative(part.name), part.type, True)
+                name = representative(part.name)
+                return part if part.nullable and name == part.name else Ref(name, part.type, True)
             case Apply() if part.function in COMMUTATIVE:
                 ordered = tuple(sorted(part.arguments, key=lambda argument: argument.sql))
+                if part.nullable and ordered == part.arguments:
+                    return part
                 return Apply(part.function, ordered, part.type, True)
         return _nullable(part)
 

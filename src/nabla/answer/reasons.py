@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 CODES = {
+    "NABLA_ANSWER_QUERY": -2,
+    "NABLA_ANSWER_VIEW": -1,
     "NABLA_ANSWER_TABLES": 0,
     "NABLA_ANSWER_SHAPE": 1,
     "NABLA_ANSWER_KEY": 2,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from nabla.algebra.build import all_of
 from nabla.algebra.calls import Call, Named
 from nabla.algebra.expressions import Column, Expr, Ref
 from nabla.algebra.names import part_name, unique_name
 from nabla.algebra.nodes import Aggregate, Filter, Node, Project, UnionAll
 from nabla.algebra.types import decimal_of
 from nabla.answer.blocks import Block, Group, build_plan
-from nabla.answer.canonical import strip
+from nabla.answer.canonical import conjuncts_of, strip
 from nabla.answer.match import Matcher, failing_conjuncts
 from nabla.answer.predicates import opposite, read_range
 from nabla.answer.reasons import NoMatch, Reason
@@ -27,14 +28,14 @@ class Added:
 
 
 def add_missing(matcher: Matcher, query: Block, view: StoredView) -> Added | None:
-    """The query as what the view has of it and what it lacks. None if the view lacks more than one range of rows."""
+    """The query as what the view has of it and what it lacks. None if the view lacks more than rows outside of some ranges."""
     if view.block is None:
         return None
     query = matcher.extend(query, view.block)
     lacking = failing_conjuncts(matcher, query, view)
-    if lacking is None or len(lacking) != 1 or read_range(lacking[0]) is None:
+    if not lacking or any(read_range(conjunct) is None for conjunct in lacking):
         return None
-    (conjunct,) = lacking
+    conjunct = all_of(lacking)
     try:
         return _rows(matcher, query, view, conjunct) if query.group is None else _groups(matcher, query, view, conjunct)
     except NoMatch:
@@ -42,7 +43,7 @@ def add_missing(matcher: Matcher, query: Block, view: StoredView) -> Added | Non
 
 
 def _halves(matcher: Matcher, query: Block, view: StoredView, conjunct: Expr) -> tuple[Match, Block]:
-    inside = replace(query, conjuncts=(*query.conjuncts, conjunct))
+    inside = replace(query, conjuncts=(*query.conjuncts, *conjuncts_of(conjunct)))
     made = matcher.match(inside, view)
     if isinstance(made, Reason):
         raise NoMatch(made.short, made.message)

@@ -15,6 +15,7 @@ from nabla.engine import intake
 from nabla.frontends.nested.language import Nested, nested
 from nabla.lake import read
 from nabla.lake.advise.advise import ADVISED, Proposal
+from nabla.lake.answer.accelerate import accelerate
 from nabla.lake.answer.answer import Answer, Views, answer_query
 from nabla.lake.answer.run_sql import run_sql
 from nabla.lake.constraints import constraints
@@ -290,6 +291,13 @@ class Lake(Insight):
     def answer(self, query: str | DataFrame, views: Views = "auto", fresh_within: str | None = None) -> Answer:
         """Answer a query as `sql` does, also of small tables, and say how: from which views, and why not from others."""
         return answer_query(self._context, query, views, fresh_within)
+
+    def accelerate(self, spark: SparkSession | None = None, on: bool = True) -> None:
+        """Let a Spark session answer its own queries over the lake's names from views: `spark.sql` and DataFrames.
+
+        By default that is off, and `spark` the lake's session. Views that are behind are not used; EXPLAIN shows what is read.
+        """
+        accelerate(self._context, spark, on)
 
     def unnest(self, name: str) -> DataFrame:
         """The flat form of a nested table or view, to read or to make a view from.

@@ -15,7 +15,7 @@ from nabla.engine.spark.frames import Sessions, Workspace, engine_session
 from nabla.engine.spark.meaning import Settings, meaning
 from nabla.engine.spark.session import build_session, forget_ended, has_ended, session_ended
 from nabla.frontends.spark_sql.python_udfs import PythonFunction
-from nabla.frontends.spark_sql.session_names import names_of
+from nabla.frontends.spark_sql.session_names import key_of, names_of
 from nabla.lake.objects.named_tables import LakeTables
 from nabla.lake.objects.view import View
 from nabla.lake.streams.data_source import offer
@@ -29,6 +29,14 @@ _KEPT = 500
 
 
 @dataclass(frozen=True)
+class NamedSession:
+    """A session that knows a lake's tables by name: the workspace of its frames, and the tables."""
+
+    home: Workspace
+    tables: LakeTables
+
+
+@dataclass(frozen=True)
 class _Running:
     """A session with all that lives as long as it does."""
 
@@ -37,6 +45,7 @@ class _Running:
     tables: LakeTables
     engines: dict[tuple[Size, Settings], SparkSession] = field(default_factory=dict)
     shared: dict[tuple[Size, Settings], Workspace] = field(default_factory=dict)
+    others: dict[str, NamedSession] = field(default_factory=dict)
 
 
 class LakeSpark:
@@ -71,6 +80,20 @@ class LakeSpark:
         """Let the session know the lake's tables and views by their names."""
         self._log.state()  # a lake that cannot be read says so here
         names_of(self.session).show(self._running.tables)
+
+    def show_names_in(self, session: SparkSession | None) -> NamedSession:
+        """Let another session of the same Spark know the names, too; or the lake's own, if none is given."""
+        running = self._running
+        if session is None or key_of(session) == key_of(running.session):
+            self.show_names()
+            return NamedSession(running.home, running.tables)
+        key = key_of(session)
+        with self._lock:
+            if key not in running.others:
+                home = self.workspace_in(session)
+                running.others[key] = NamedSession(home, LakeTables(self._log, home))
+        names_of(session).show(running.others[key].tables)
+        return running.others[key]
 
     @contextmanager
     def named_session_at(self, state: LakeState) -> Iterator[SparkSession]:

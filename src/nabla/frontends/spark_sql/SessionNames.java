@@ -1,5 +1,7 @@
 import java.lang.reflect.Field;
 import java.util.*;
+import java.util.function.BiFunction;
+import java.util.function.Function;
 import org.apache.spark.QueryContext;
 import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.Dataset;
@@ -7,6 +9,7 @@ import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.analysis.*;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.catalog.SessionCatalog;
+import org.apache.spark.sql.catalyst.catalog.TemporaryViewRelation;
 import org.apache.spark.sql.catalyst.plans.logical.*;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
@@ -38,6 +41,7 @@ public class SessionNames extends Rule {
     private final ThreadLocal registering = new ThreadLocal();
     private final ThreadLocal renewed = new ThreadLocal();
     private volatile Map refusals = new HashMap();
+    private AnsweredQueries answered;
 
     /**
      * Becomes a rule of a session's analyzer. Extensions come too late for a session that is there already. `renew` is called
@@ -95,6 +99,55 @@ public class SessionNames extends Rule {
     /** Names that cannot be read now, each with the code, message, place and remedy of the error to raise. */
     public void refuse(Map names) {
         refusals = names;
+    }
+
+    // ---------------------------------------------------------------- what plans read, for Python
+
+    /** The mark of a View of Spark that stands for a stored table with the content that its name stands for now; else null. */
+    String markOf(View view) {
+        if (!view.isTempView() || view.desc().identifier().database().isDefined()) return null;
+        synchronized (shown) {
+            String name = find(shown, view.desc().identifier().table());
+            if (name == null || !isShown(name)) return null;
+            Object[] own = (Object[]) shown.get(name);
+            if (!(own[0] instanceof TemporaryViewRelation) || ((TemporaryViewRelation) own[0]).plan().isEmpty()) return null;
+            LogicalPlan plan = (LogicalPlan) ((TemporaryViewRelation) own[0]).plan().get();
+            return plan == view.child() || plan.sameResult(view.child()) ? (String) own[1] : null;
+        }
+    }
+
+    /** Whether a plan reads one of these names with another content than the name stands for now. */
+    public String outdated(LogicalPlan plan, String names) {
+        Set known = new HashSet(Arrays.asList((Object[]) names.split("\0")));
+        return outdatedIn(plan, known);
+    }
+
+    private String outdatedIn(LogicalPlan plan, Set known) {
+        if (plan instanceof View) {
+            String name = ((View) plan).desc().identifier().unquotedString();
+            if (known.contains(name.toLowerCase(Locale.ROOT))) return markOf((View) plan) == null ? name : null;
+        }
+        String found = null;
+        for (Iterator i = plan.subqueries().iterator(); found == null && i.hasNext();) found = outdatedIn((LogicalPlan) i.next(), known);
+        for (Iterator i = plan.children().iterator(); found == null && i.hasNext();) found = outdatedIn((LogicalPlan) i.next(), known);
+        return found;
+    }
+
+    /** Lets Python answer queries of this session from now on (see AnsweredQueries), or no longer if it gives null. */
+    public void answerWith(BiFunction answer) throws Exception {
+        if (answered == null) {
+            answered = new AnsweredQueries(session, new Function() {
+                public Object apply(Object view) {
+                    return markOf((View) view);
+                }
+            });
+        }
+        answered.answerWith(answer);
+    }
+
+    /** Keeps a frame, and whatever is made from it, from being answered. */
+    public void keepPlain(Dataset frame) {
+        AnsweredQueries.keepPlain(((org.apache.spark.sql.classic.Dataset) frame).queryExecution().analyzed());
     }
 
     // ---------------------------------------------------------------- the rule

@@ -49,6 +49,13 @@ def read_query(session: SparkSession, frame: DataFrame, tables: Collection[str],
     return QueryPlan(rewrite(plan, DEFINITION, Keys(is_key)), outputs, order)
 
 
+def tables_read(session: SparkSession, frame: DataFrame, tables: Collection[str]) -> tuple[str, ...]:
+    """Those of the lake's tables and views that a query reads."""
+    sources = Query(session, frame._jdf.queryExecution().analyzed(), tables).sources
+    read = {source.table for source in sources}
+    return tuple(table for table in tables if table.lower() in read)
+
+
 def _walk(query: Query) -> tuple[Node, tuple[Order, ...]]:
     """The plan with the columns of the query in its order, and those that only the order of its rows reads behind them."""
     root = normalize_query(query)

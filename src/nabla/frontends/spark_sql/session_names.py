@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 from weakref import WeakKeyDictionary
@@ -34,6 +34,13 @@ class NamedTables(Protocol):
     def current(self) -> Mapping[str, NamedTable | NablaError]: ...
 
 
+ASK_OF_PARTS = "parts"
+"""The answer for a query that cannot be read, though its parts may be."""
+
+Answering = Callable[[DataFrame, Mapping[str, str]], DataFrame | str | None]
+"""Gives the frame to read in the place of a query over tables with these marks, ASK_OF_PARTS, or None."""
+
+
 class SessionNames:
     """The names of one session: those of every lake that was shown in it. Where two lakes have the same name, it belongs to the
     lake that was shown last, and goes with it.
@@ -49,6 +56,8 @@ class SessionNames:
         self._lakes: dict[str, NamedTables] = {}
         self._owners: dict[str, str] = {}
         self._refused: dict[str, tuple[str, ...]] = {}
+        self._session = session
+        self._answering: dict[str, Answering] = {}
         compiled = _compiled(self._gateway)
         arguments = self._gateway.new_array(self._gateway.jvm.java.lang.Object, 0)
         self._java = compiled.getConstructors()[0].newInstance(arguments)
@@ -87,6 +96,40 @@ class SessionNames:
             if errors != self._refused:
                 self._java.refuse(self._map(errors))
                 self._refused = errors
+
+    # ------------------------------------------------------------ queries
+
+    def answer_with(self, lake: str, answering: Answering | None) -> None:
+        """Let a lake answer the queries of this session over its names, whoever asks them; or no longer."""
+        with self._lock:
+            if answering is not None:
+                self._answering[lake] = answering
+            elif self._answering.pop(lake, None) is None:
+                return
+            self._java.answerWith(_Answers(self) if self._answering else None)
+
+    def answer(self, plan: Any, text: str) -> Any:
+        """The plan to run in the place of another one, which reads tables with these marks."""
+        parts = text.split("\0")[:-1]
+        marks = dict(zip(parts[::2], parts[1::2], strict=True))
+        for lake, answering in list(self._answering.items()):
+            if all(shown.startswith(mark(lake, "")) for shown in marks.values()):
+                dataset = cast(Any, self._gateway.jvm).org.apache.spark.sql.classic.Dataset
+                found = answering(DataFrame(dataset.ofRows(self._session._jsparkSession, plan), self._session), marks)
+                return found._jdf.queryExecution().analyzed() if isinstance(found, DataFrame) else found
+        return None
+
+    def keep_plain(self, frame: DataFrame) -> None:
+        """Keep a frame from being answered, and whatever is made from it."""
+        if self._answering:
+            self._java.keepPlain(frame._jdf)
+
+    def outdated(self, frame: DataFrame, names: Collection[str]) -> str | None:
+        """One of these names that a frame reads with another content than the name stands for now."""
+        found = self._java.outdated(frame._jdf.queryExecution().analyzed(), "\0".join(n.lower() for n in names))
+        return None if found is None else str(found)
+
+    # ------------------------------------------------------------ names
 
     def _show(self, name: str, table: NamedTable, shown: str | None) -> NablaError | None:
         """Make a name stand for a table unless it does, or give the error that queries of this name are to raise. Whatever is
@@ -144,6 +187,19 @@ class _Renewal:
         implements: tuple[str, ...] = ("java.lang.Runnable",)
 
 
+class _Answers:
+    """The callback of the rule that answers queries."""
+
+    def __init__(self, names: SessionNames) -> None:
+        self._names = names
+
+    def apply(self, plan: Any, marks: str) -> Any:
+        return self._names.answer(plan, marks)
+
+    class Java:
+        implements: tuple[str, ...] = ("java.util.function.BiFunction",)
+
+
 def mark(lake: str, content: str) -> str:
     """The mark of a content that belongs to a lake."""
     return f"{lake}|{content}"
@@ -169,7 +225,7 @@ _CLASSES: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 def _compiled(gateway: Any) -> Any:
     """The class of the rule, one in a JVM: py4j takes classes of the same name for the same class."""
     if gateway not in _CLASSES:
-        _CLASSES[gateway] = compile_java(gateway.jvm, ("SessionNames",))
+        _CLASSES[gateway] = compile_java(gateway.jvm, ("AnsweredQueries", "SessionNames"))
     return _CLASSES[gateway]
 
 
@@ -177,9 +233,14 @@ _OF_SESSION: dict[str, SessionNames] = {}
 _LOCK = threading.Lock()
 
 
+def key_of(session: SparkSession) -> str:
+    """What tells one session from others, whoever holds it."""
+    return str(session._jsparkSession.sessionUUID())
+
+
 def names_of(session: SparkSession) -> SessionNames:
     """The names of a session, the same object for everybody who holds the session."""
-    key = str(session._jsparkSession.sessionUUID())
+    key = key_of(session)
     with _LOCK:
         if key not in _OF_SESSION:
             _OF_SESSION[key] = SessionNames(session)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -55,13 +55,13 @@ class Unreadable:
     reason: str
 
 
-def record_query(context: LakeContext, text: str) -> None:
-    """Note a query without its constants, unless that is turned off."""
+def record_query(context: LakeContext, text: str, rows: float = 0.0, views: Sequence[str] = ()) -> None:
+    """Note a query without its constants, the rows that it reads and the views that answered it, unless that is turned off."""
     if os.environ.get(RECORD, "").lower() in ("off", "0", "false", "no"):
         return
     found = without_constants(text)
     if found is not None:
-        query_log.append_query(context.path, found)
+        query_log.append_query(context.path, found, rows, views)
 
 
 @lru_cache(256)

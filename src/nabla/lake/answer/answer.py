@@ -12,19 +12,22 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
 
 from nabla._cached import cached_property
-from nabla.algebra.expressions import Clock, quote
-from nabla.algebra.nodes import Node, Opaque, TopK
+from nabla.algebra.expressions import quote
+from nabla.algebra.nodes import Node
 from nabla.algebra.sql import to_sql
 from nabla.answer.answers import FoundAnswer, find_answer
 from nabla.answer.facts import NOTHING_PROVED, Sizes
 from nabla.answer.reasons import Reason
-from nabla.calculus.obstacles import expressions
 from nabla.engine.sources import user_frame
+from nabla.engine.spark.frames import Workspace
 from nabla.engine.spark.meaning import is_ansi, meaning
 from nabla.errors import NablaError, wrong_argument
-from nabla.frontends.spark_sql.read_query import NotReadable, QueryPlan, read_query
+from nabla.frontends.spark_sql.read_query import NotReadable, QueryPlan, read_query, tables_read
+from nabla.frontends.spark_sql.session_names import names_of
+from nabla.lake.advise.workload import record_query
 from nabla.lake.answer.candidates import Candidates, Offered, candidates_in, offer, versions_of
 from nabla.lake.answer.proofs import proofs_in
+from nabla.lake.answer.readable import check_one_result
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.sources import columns_of, table_of
 from nabla.lake.objects.view import is_declared_key
@@ -105,8 +108,18 @@ def answer_query(
     """The answer to a query, from views where that reads less; with views="only", from views or not at all."""
     within = check_views(views, fresh_within)
     state = context.log.state()
-    plain = query if isinstance(query, DataFrame) else plain_frame(context, query)
-    return answer_frame(context, state, plain, query if isinstance(query, str) else "", views, within)
+    if isinstance(query, str):
+        answer = answer_frame(context, state, plain_frame(context, query), query, views, within)
+        record_query(context, query, answer.estimates.rows, answer.views)
+        return answer
+    old = names_of(context.spark.named_session).outdated(query, tuple(state.entries))
+    if old is None:
+        return answer_frame(context, state, query, "", views, within)
+    asked = _Asked(context, state, query, "", context.spark.home)
+    message = f'it reads "{old}" as it was when the DataFrame was made'
+    if views == "only":
+        raise _not_answered(message, asked.unread(message))
+    return asked.unanswered(message, asked.unread(message))
 
 
 def plain_frame(context: LakeContext, text: str) -> DataFrame:
@@ -121,21 +134,28 @@ def answer_frame(
     context: LakeContext, state: LakeState, plain: DataFrame, text: str, views: str, within: float | None
 ) -> Answer:
     """The answer to a query that Spark has analyzed, in a state of the lake."""
-    asked = _Asked(context, state, plain, text)
+    asked = _Asked(context, state, plain, text, context.spark.home)
     try:
         if views == "never":
             return asked.unanswered("views were not asked for")
         return asked.answer(views, within)
     except NotReadable as refusal:
+        reasons = asked.unread(str(refusal))
         if views == "only":
-            raise _not_answered(str(refusal), ()) from None
-        return asked.unanswered(str(refusal))
+            raise _not_answered(str(refusal), reasons) from None
+        return asked.unanswered(str(refusal), reasons)
+
+
+def answer_now(context: LakeContext, state: LakeState, plain: DataFrame, home: Workspace) -> Answer:
+    """The answer to a query of any session from views that reflect the current versions. Starts no job, and raises NotReadable
+    for a query that cannot be read."""
+    return _Asked(context, state, plain, "", home, allow_pending=False).answer("auto", None)
 
 
 def readable_plan(context: LakeContext, state: LakeState, plain: DataFrame) -> Node:
     """The plan of a query that views could answer. Raises NABLA_NOT_ANSWERED where there is none."""
     try:
-        return _Asked(context, state, plain, "").query.plan
+        return _Asked(context, state, plain, "", context.spark.home).query.plan
     except NotReadable as refusal:
         raise _not_answered(str(refusal), ()) from None
 
@@ -148,6 +168,8 @@ class _Asked:
     state: LakeState
     plain: DataFrame
     text: str
+    home: Workspace
+    allow_pending: bool = True
     candidates: Candidates = field(init=False)
     read: list[str] = field(default_factory=list)
 
@@ -159,13 +181,18 @@ class _Asked:
         versions = {name: self.candidates.version(name) for name in self.read if name in self.state.entries}
         return Answer(self.plain, (), reasons, self.text, AnswerEstimates(rows, rows), versions, note=note)
 
+    def unread(self, why: str) -> tuple[Reason, ...]:
+        """The reasons of all views that read a table of a query, for one that cannot be compared with any."""
+        tables = tables_read(self.home.session, self.plain, list(self.state.entries))
+        return tuple(Reason(view, "QUERY", why) for view in self.candidates.reading(tables) if view not in tables)
+
     def answer(self, views: str, within: float | None) -> Answer:
         query = self.query
-        settings = meaning(self.context.spark.session)
-        offered = offer(self.candidates, self.read, settings, within, allow_pending=True)
+        settings = meaning(self.home.session)
+        offered = offer(self.candidates, self.read, settings, within, self.allow_pending)
         found = self._search(query, offered, views, is_ansi(settings), within)
         if found.views and within is not None and not self._consistent(found, offered):
-            offered = offer(self.candidates, self.read, settings, None, allow_pending=True)
+            offered = offer(self.candidates, self.read, settings, None, self.allow_pending)
             found = self._search(query, offered, views, is_ansi(settings), None)
         reasons = tuple({r.view: r for r in (*offered.refused, *found.reasons)}.values())
         if not found.views or (views == "auto" and not _is_cheaper(found)):
@@ -184,19 +211,12 @@ class _Asked:
     @cached_property
     def query(self) -> QueryPlan:
         """The query as a plan whose rows do not depend on chance or on the time."""
-        session = self.context.spark.session
+        session = self.home.session
         query = read_query(
             session, self.plain, list(self.state.entries), lambda t, f: is_declared_key(self.state.entries[t], f)
         )
         self.read = list(dict.fromkeys(scan.table for scan in query.plan.scans))
-        for node in query.plan.walk():
-            if isinstance(node, Opaque):
-                raise NotReadable("it has a part for which there is no algebra")
-            if isinstance(node, TopK) and not node.order:
-                raise NotReadable("LIMIT without ORDER BY may give any rows")
-            for e, _ in expressions(node):
-                if not e.deterministic or any(isinstance(part, Clock) for part in e.walk()):
-                    raise NotReadable("it uses the clock or a function that gives another value each time")
+        check_one_result(query.plan, str(session.conf.get("spark.sql.session.timeZone")))
         return query
 
     def _search(self, query: QueryPlan, offered: Offered, views: str, ansi: bool, within: float | None) -> FoundAnswer:
@@ -236,15 +256,15 @@ class _Asked:
             raise NotReadable("its text would mean something else")
         schema = self.plain.schema
         names: dict[str, str] = {}
-        session = self.context.spark.session
+        session = self.home.session
         pending = tuple(v for v in found.views if v in offered.pending)
         try:
             for table in dict.fromkeys(scan.table for scan in found.plan.scans):
-                names[table] = f"nabla_answer_{next(_NUMBERS)}"
-                self._frame(table, table in pending).createOrReplaceTempView(names[table])
+                names[table] = f"{table} (answer {next(_NUMBERS)})"
+                self._frame(table, table in pending).createOrReplaceTempView(quote(names[table]))
             text = to_sql(found.plan, lambda scan: quote(names[scan.table]))
             # A view's own filter may be part of the text: that of a lake that is not trusted is looked at first.
-            frame = self.context.spark.home.sql(_select(query, found.plan, schema, text))
+            frame = self.home.sql(_select(query, found.plan, schema, text))
         except PySparkException as error:
             raise NotReadable(f"Spark refuses the query over views ({str(error).splitlines()[0]})") from None
         finally:
@@ -271,7 +291,7 @@ class _Asked:
         if pending:
             return read_fresh(self.context, entry, state=self.state)
         snapshot = table_of(self.context.log, entry).snapshot(self.candidates.version(name))
-        return user_frame(self.context.spark.home, snapshot, columns_of(entry))
+        return user_frame(self.home, snapshot, columns_of(entry))
 
 
 def _described(schema: StructType) -> list[tuple[object, ...]]:

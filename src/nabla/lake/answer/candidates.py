@@ -45,7 +45,7 @@ class Candidates:
     def for_one_answer(self) -> Candidates:
         """The same candidates, with the versions that registered tables have when they are first asked for."""
         own = Candidates(self.context, self.state)
-        own.__dict__["usable"] = self.usable
+        own.__dict__.update(views=self.views, unsuited=self.unsuited, usable=self.usable)
         return own
 
     def version(self, name: str) -> int:
@@ -63,18 +63,21 @@ class Candidates:
         return int(known) if known is not None else table_of(self.context.log, entry).snapshot(self.version(name)).rows
 
     @cached_property
+    def views(self) -> dict[str, View]:
+        """All views of the state."""
+        views = (load_view(e.name, e.definition) for e in self.state.entries.values() if e.kind == "view")
+        return {view.name: view for view in views}
+
+    @cached_property
+    def unsuited(self) -> dict[str, str]:
+        """The views whose plans do not say what their rows are, each with the reason."""
+        reasons = {name: _unsuited(view) for name, view in self.views.items()}
+        return {name: reason for name, reason in reasons.items() if reason is not None}
+
+    @cached_property
     def usable(self) -> dict[str, View]:
-        """The views whose plans say what their rows are. The rows of a recursion do not follow from its plan alone."""
-        found = {}
-        for entry in self.state.entries.values():
-            if entry.kind != "view":
-                continue
-            view = load_view(entry.name, entry.definition)
-            recursive = view.recursive or any(isinstance(node, Recursion) for node in view.plan.walk())
-            other = view.opaque or view.rules or view.nested or view.clock or recursive or view.functions
-            if not other and _stored_as_computed(view):
-                found[entry.name] = view
-        return found
+        """The views whose plans say what their rows are."""
+        return {name: view for name, view in self.views.items() if name not in self.unsuited}
 
     @cached_property
     def read_by_views(self) -> frozenset[str]:
@@ -106,16 +109,18 @@ class Candidates:
 
     def near(self, tables: Iterable[str]) -> list[str]:
         """Usable views that may answer a query of these tables, directly or through other views."""
-        reached, found = set(tables), list[str]()
-        for name, view in self.usable.items():
-            if not reached.isdisjoint(view.sources):
-                found.append(name)
+        return [name for name in self.reading(tables) if name in self.usable]
+
+    def reading(self, tables: Iterable[str]) -> list[str]:
+        """All views that read one of these tables, directly or through other views."""
+        reached, found = set(tables), dict[str, None]()
         grown = True
         while grown:
-            more = [n for n, v in self.usable.items() if n not in found and not set(found).isdisjoint(v.sources)]
-            found += more
+            more = [n for n, v in self.views.items() if n not in found and not reached.isdisjoint(v.sources)]
+            found |= dict.fromkeys(more)
+            reached.update(more)
             grown = bool(more)
-        return found
+        return list(found)
 
     def settings_differ(self, name: str, settings: Settings) -> bool:
         return bool(self.usable[name].settings) and self.usable[name].settings != settings
@@ -137,6 +142,22 @@ class Candidates:
             return None
         estimate = plan.full if plan.mode == "full" else plan.incremental
         return estimate.seconds if estimate is not None else 0.0
+
+
+def _unsuited(view: View) -> str | None:
+    """Why the rows of a view are not compared with a query; None if they are. Those of a recursion do not follow from its plan
+    alone."""
+    if view.rules or view.recursive or any(isinstance(node, Recursion) for node in view.plan.walk()):
+        return "it is made by rules or by recursion"
+    if view.nested:
+        return "it is a nested view"
+    if view.functions:
+        return "it calls a Python function"
+    if view.clock:
+        return "its rows depend on the clock"
+    if view.opaque:
+        return "it has a part for which there is no algebra"
+    return None if _stored_as_computed(view) else "its columns are stored in other types than it computes"
 
 
 def _stored_as_computed(view: View) -> bool:
@@ -177,7 +198,10 @@ def offer(
     chosen: list[StoredView] = []
     pending: dict[str, float] = {}
     refused: list[Reason] = []
-    for name in candidates.near(tables):
+    for name in candidates.reading(tables):
+        if name in candidates.unsuited:
+            refused.append(Reason(name, "VIEW", candidates.unsuited[name]))
+            continue
         if candidates.settings_differ(name, settings):
             refused.append(Reason(name, "SETTINGS", "it was made under other settings of Spark than the session has"))
             continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 
 from pyspark.sql import DataFrame
@@ -58,6 +58,13 @@ class LakeTables:
     def _empty(self, name: str, columns: StructType) -> NamedTable:
         planned = mark(self.path, f"planned {name} {columns.json()}")
         return NamedTable(planned, lambda: self._home.session.createDataFrame([], columns))
+
+    def marks(self, state: LakeState, names: Collection[str]) -> Mapping[str, str]:
+        """The marks of tables and views, whose names are in lower case, in a state. None while another state is shown."""
+        if self._pinned is not None:
+            return {}
+        named = {e.name.lower(): self._named(e) for e in state.entries.values() if e.name.lower() in names}
+        return {name: found.mark for name, found in named.items() if isinstance(found, NamedTable)}
 
     def _named(self, entry: Entry) -> NamedTable | NablaError:
         table, columns = table_of(self._log, entry), columns_of(entry)
