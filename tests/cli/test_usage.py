@@ -32,7 +32,7 @@ COMMANDS = [
     "vacuum",
     "watch",
 ]
-COMMANDS += ["check", "log", "revert", "lineage", "optimize", "housekeeping", "advise"]
+COMMANDS += ["check", "log", "revert", "lineage", "optimize", "housekeeping", "advise", "publish", "unpublish"]
 runner = CliRunner()
 
 

@@ -52,6 +52,11 @@ def build(lake: Lake, format: int) -> None:
                 enforce=True,
             )
         lake.create_view("both", "SELECT * FROM one FULL JOIN two ON one_id = two_id", detached=True)
+    if format >= 6:  # tables and views with other columns than before
+        lake.create_table("items", schema="id INT, price INT", data=[(n, n) for n in range(4)])
+        lake.create_view("dear", "SELECT id FROM items WHERE price > 1")
+        lake.alter_table("items", rename={"price": "cost"}, add="note STRING, shop STRING", default={"shop": "north"})
+        lake.alter_view("dear", "SELECT id, cost FROM items WHERE cost > 1")
 
 
 def change(lake: Lake, turn: int) -> None:
@@ -65,6 +70,9 @@ def change(lake: Lake, turn: int) -> None:
         if "one" in lake.status():
             tx.insert("one", [(10 + turn, "new")])
             tx.delete("two", where=f"two_id = {turn}")
+        if "items" in lake.status():
+            tx.insert("items", [(10 + turn, turn, "new", "south")])
+            tx.delete("items", where=f"cost = {turn}")
 
 
 def shorten_feeds(lake: Lake) -> None:

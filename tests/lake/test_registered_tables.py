@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -67,13 +68,14 @@ def test_a_table_that_is_away_concerns_only_what_reads_it(lake: Lake, events: Pa
     assert spark.table("events").count() == 3
 
 
-def test_a_column_that_another_writer_adds_changes_nothing_until_it_is_registered(lake: Lake, events: Path) -> None:
+def test_a_column_that_another_writer_adds_is_followed(lake: Lake, events: Path) -> None:
     wider = pa.table({"more": [1], "id": [4], "day": ["b"]})
     write_deltalake(events, wider, mode="append", schema_mode="merge")
     assert lake.spark.table("events").columns == ["id", "day"]
     assert lake.read("events").columns == ["id", "day"]
     assert refreshed(lake)["by_day"].mode == "incremental"
     assert bag(lake.read("by_day")) == {("a", 2): 1, ("b", 2): 1}
+    assert lake.spark.table("events").columns == ["id", "day", "more"]
     lake.create_view("unrelated", "SELECT id FROM orders")
     DeltaTable(events).delete("id = 1")
     lake.register("events", events)
@@ -149,3 +151,61 @@ def _put_table(lake: Lake, name: str, schema: str) -> None:
     definition = {"schema": schema, "key": [], "foreign_keys": {}}
     entry = Entry(name, "table", definition, {"data": Part(path, 0)}, {"rows": 0})
     log.commit({name: entry}, log.state(), "create table")
+
+
+def test_columns_that_others_rename_add_and_drop_are_followed_by_name_in_the_files(lake: Lake, tmp_path: Path) -> None:
+    folder = tmp_path / "mapped"
+    write_deltalake(folder, pa.table({"id": [1, 2], "day": ["a", "b"], "size": [1, 2], "more": [5, 6]}))
+    lake.register("events", folder)
+    lake.create_view("by_day", "SELECT day, SUM(size) AS total FROM events GROUP BY day")
+    lake.create_view("every", "SELECT * FROM events WHERE size > 0")
+    lake.create_view("ids", "SELECT id FROM events")
+    map_columns(folder, {"id": "id", "when": "day", "size": "size", "more": "more", "extra": "col-1"})
+    report = refreshed(lake, "by_day", "every", "ids")
+    assert {done.mode for done in report.values()} <= {"incremental", "skip"}
+    assert lake.read("events").columns == ["id", "when", "size", "more", "extra"]
+    assert lake.read("every").columns == ["id", "day", "size", "more"]
+    lake.create_view("new", "SELECT when, extra FROM events")
+    lake.drop_view("every")
+    map_columns(folder, {"id": "id", "when": "day", "extra": "col-1"})
+    report = lake.refresh()
+    assert {name: done.mode for name, done in report.items()} == {
+        "by_day": "held",
+        "ids": "incremental",
+        "new": "incremental",
+    }
+    assert '"by_day" reads column "size" of "events"' in report["by_day"].reason
+    assert bag(lake.read("by_day")) == {("a", 1): 1, ("b", 2): 1}
+    lake.alter_view("by_day", "SELECT id, COUNT(*) AS n FROM ids GROUP BY id")
+    lake.refresh()
+    assert lake.read("events").columns == ["id", "when", "extra"]
+    lake.verify()
+
+
+def map_columns(folder: Path, columns: dict[str, str]) -> None:
+    """Commit a schema with a column mapping, as `ALTER TABLE` of others does: the names in the files by the new ones."""
+    table = DeltaTable(folder)
+    version = table.version() + 1
+    kinds = {"id": "long", "size": "long", "more": "long"}
+    fields = [
+        {
+            "name": name,
+            "type": kinds.get(name, "string"),
+            "nullable": True,
+            "metadata": {"delta.columnMapping.id": place + 1, "delta.columnMapping.physicalName": stored},
+        }
+        for place, (name, stored) in enumerate(columns.items())
+    ]
+    features = ["columnMapping"]
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": features, "writerFeatures": features}
+    described = {
+        "id": table.metadata().id,
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": json.dumps({"type": "struct", "fields": fields}),
+        "partitionColumns": [],
+        "createdTime": 0,
+        "configuration": {"delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": "9"},
+    }
+    actions = [{"commitInfo": {"timestamp": 0}}, {"protocol": protocol}, {"metaData": described}]
+    commit = folder / "_delta_log" / f"{version:020d}.json"
+    commit.write_text("".join(json.dumps(action) + "\n" for action in actions))

@@ -11,6 +11,7 @@ SOURCES = Path(nabla.__file__).parent
 OF_USERS = {
     "engine/spark/frames.py": "Workspace.sql, which looks at a text first",
     "lake/answer/answer.py": "lake.sql and lake.answer",
+    "lake/publish/catalog_table.py": "statements for a catalog, made of quoted names and texts",
     "lake/write/fresh.py": "tx.sql",
 }
 

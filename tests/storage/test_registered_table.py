@@ -13,7 +13,7 @@ from deltalake import write_deltalake
 from nabla.errors import NablaError
 from nabla.storage import reading
 from nabla.storage.changes import between, signed
-from nabla.storage.registered_table import RegisteredTable
+from nabla.storage.registered_table import RegisteredColumns, RegisteredTable
 from nabla.storage.table import StoredTable
 
 
@@ -25,7 +25,7 @@ def table(tmp_path: Path) -> RegisteredTable:
 
 def _registered(folder: Path) -> RegisteredTable:
     stored = StoredTable(folder)
-    return RegisteredTable(stored, "t", stored.snapshot().schema_json)
+    return RegisteredTable(stored, "t", RegisteredColumns(stored.snapshot().schema_json))
 
 
 def test_a_column_that_was_added_is_left_out(table: RegisteredTable) -> None:

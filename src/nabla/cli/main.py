@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from nabla.cli import bench, bench_write, housekeeping, integrity, show
+from nabla.cli import alter, bench, bench_write, housekeeping, integrity, show
 from nabla.cli.advise import advise
 from nabla.cli.bench_answers import answers
 from nabla.cli.bench_long import long
@@ -141,6 +141,9 @@ app.command()(trust)
 app.command()(lineage)
 app.command()(advise)
 app.command()(integrity.fsck)
+app.add_typer(alter.app)
+app.command()(alter.publish)
+app.command()(alter.unpublish)
 app.command()(housekeeping.optimize)
 app.command()(housekeeping.vacuum)
 app.command()(housekeeping.housekeeping)

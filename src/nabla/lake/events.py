@@ -38,7 +38,7 @@ from nabla.lake.reports import ViewReport
 
 _LOG = logging.getLogger("nabla")
 
-RunKind = Literal["refresh", "create", "transaction", "revert", "propagate", "verify", "drop", "optimize"]
+RunKind = Literal["refresh", "create", "transaction", "revert", "propagate", "verify", "drop", "optimize", "alter"]
 
 
 @dataclass(frozen=True)

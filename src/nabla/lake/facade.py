@@ -15,6 +15,10 @@ from nabla.engine import intake
 from nabla.frontends.nested.language import Nested, nested
 from nabla.lake import read
 from nabla.lake.advise.advise import ADVISED, Proposal
+from nabla.lake.alter.alter_table import alter_table
+from nabla.lake.alter.alter_view import alter_view
+from nabla.lake.alter.alteration import Wanted
+from nabla.lake.alter.follow_registered import follow_registered
 from nabla.lake.answer.accelerate import accelerate
 from nabla.lake.answer.answer import Answer, Views, answer_query
 from nabla.lake.answer.run_sql import run_sql
@@ -23,12 +27,15 @@ from nabla.lake.context import LakeContext
 from nabla.lake.housekeeping.optimize import optimize
 from nabla.lake.housekeeping.settings import Housekeeping, change_settings
 from nabla.lake.insight import Insight
+from nabla.lake.publish.publications import Publication
+from nabla.lake.publish.publish import publish, unpublish
 from nabla.lake.refresh import rules, views
 from nabla.lake.refresh.propagate import check_propagate, propagate_views
 from nabla.lake.refresh.refresh import refresh_views
 from nabla.lake.refresh.schedule import Schedule
 from nabla.lake.refresh.subscriptions import Callback, Subscription
 from nabla.lake.reports import (
+    AlterReport,
     CheckReport,
     OptimizeReport,
     RefreshReport,
@@ -90,9 +97,29 @@ class Lake(Insight):
     def register(self, name: str, path: str | os.PathLike[str], key: str | Sequence[str] | None = None) -> None:
         """Take an existing Delta table into the lake, to read it only: whoever writes it goes on doing so.
 
-        Columns that are added to it later are left out until the same table is registered again under its name.
+        Columns that are added, renamed or widened later are followed by the next refresh, or when the same table is registered
+        again under its name.
         """
+        follow_registered(self._context, [name] if name in self._context.log.state().entries else [])
         create_table.register(self._context, name, path, key)
+
+    def alter_table(
+        self,
+        name: str,
+        add: str | StructType | Mapping[str, str] | None = None,
+        drop: str | Sequence[str] | None = None,
+        rename: Mapping[str, str] | None = None,
+        widen: Mapping[str, str] | None = None,
+        default: Mapping[str, Any] | None = None,
+    ) -> AlterReport:
+        """Change the columns of a table in one commit; all names are those before it.
+
+        `add` are new columns as in `create_table` ("discount DOUBLE"), NULL in all rows or with the values of `default`.
+        `drop` names columns, `rename` maps old names to new ones, and `widen` maps columns to types that have all values of
+        the old ones ({"amount": "BIGINT"}). Views that read the table go on, without being built again where their meaning
+        is the same; the report says what happened to each. A column that a view reads cannot be dropped.
+        """
+        return alter_table(self._context, name, Wanted(add, drop, rename, widen, default))
 
     def drop_table(self, name: str) -> None:
         """Drop a table that no view reads. Its files go with the next vacuum; a registered table stays as it is."""
@@ -169,6 +196,7 @@ class Lake(Insight):
         propagate: Literal["ahead"] | None = None,
         feed: Literal["delta"] | None = None,
         over: Literal["views"] | None = None,
+        follow: bool = False,
     ) -> ViewReport:
         """Create a view from Spark SQL, a DataFrame or a nested expression over the lake's tables and views, and build it.
 
@@ -180,9 +208,21 @@ class Lake(Insight):
         With `propagate="ahead"`, `nabla watch` or `lake.propagate()` computes its change before it is refreshed. With
         `feed="delta"`, its commits keep Delta's change data feed, for readers of other systems. With `over="views"`, it is made
         and maintained from other views that have what it needs, where these are smaller than the tables; the report says so.
+        With `follow`, `SELECT *` gets the columns that its tables get later; without it, the view keeps those that it has.
         """
         ahead, captures = check_propagate(propagate), create_table.check_feed(self._context, feed)
-        return views.create_view(self._context, name, query, rebuild, maintain, detached, ahead, captures, over)
+        return views.create_view(
+            self._context, name, query, rebuild, maintain, detached, ahead, captures, over, follow=follow
+        )
+
+    def alter_view(self, name: str, query: str | DataFrame | Nested) -> AlterReport:
+        """Give a view another query, and keep its table, its versions and its feed, which tells the minimal difference.
+
+        A column that is new was NULL before, in terms of the feed. Views that read this one go on; they cannot lose a column
+        that they read. Where a column gets another type, the view is built again and its feed begins anew; the report
+        says what was kept and why. Schedule, feed and whatever else `create_view` was told stays.
+        """
+        return alter_view(self._context, name, query)
 
     def create_advised(self, proposal: Proposal) -> ViewReport:
         """Create a view that `advise` proposed. It is marked, so that `advise` can tell when no query uses it any more."""
@@ -258,6 +298,19 @@ class Lake(Insight):
         that fails harms no commit, and is given the same changes again after the next one. `cancel` the result to end it.
         """
         return self._context.subscriptions.add(view, callback, since)
+
+    def publish(self, name: str, table: str, comments: Mapping[str, str] | None = None) -> Publication:
+        """Show a table or view as an external table of the session's catalog ("reports.revenue"), from now on.
+
+        The name always shows a whole version: after every commit that changes the object, it is pointed to the files of the
+        new one. Columns have `comments`, those of views by default say what they are computed from; properties have the
+        versions of the lake, of the object and of its sources.
+        """
+        return publish(self._context, name, table, comments)
+
+    def unpublish(self, name: str, table: str | None = None) -> tuple[Publication, ...]:
+        """Take the names of a table or view out of the catalog: the given one, or all. The object itself stays."""
+        return unpublish(self._context, name, table)
 
     # ----------------------------------------------------------------- reading
 

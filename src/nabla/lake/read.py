@@ -7,6 +7,8 @@ import datetime
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from nabla.algebra.expressions import quote
+from nabla.engine import types
 from nabla.engine.feed import FEED_COLUMNS, feed_frame, pair_updates
 from nabla.engine.relations import shortened_feed
 from nabla.engine.sources import change_frame, user_frame
@@ -17,11 +19,14 @@ from nabla.lake.context import LakeContext
 from nabla.lake.objects.graph import is_derived
 from nabla.lake.objects.names import check_version
 from nabla.lake.objects.row_keys import row_key
-from nabla.lake.objects.sources import columns_of, current_version, table_of
+from nabla.lake.objects.sources import columns_at, columns_of, current_version, table_of
 from nabla.lake.write import nested_tables as nests
 from nabla.lake.write.fresh import read_fresh
+from nabla.storage.altered_table import eras_after
+from nabla.storage.bags import N
 from nabla.storage.catalog import FEED_FROM, Entry, LakeState
 from nabla.storage.changes import between
+from nabla.storage.table import StoredTable
 
 
 def read(context: LakeContext, name: str, version: int | None, fresh: bool) -> DataFrame:
@@ -33,7 +38,10 @@ def read(context: LakeContext, name: str, version: int | None, fresh: bool) -> D
     if version is not None:
         check_version(entry, version, None if entry.kind == "registered" else part.version)
     wanted = current_version(context.log, entry) if version is None else version
-    return user_frame(context.spark.home, table_of(context.log, entry).snapshot(wanted), columns_of(entry))
+    if entry.kind == "registered":
+        return user_frame(context.spark.home, table_of(context.log, entry).snapshot(wanted), columns_of(entry))
+    snapshot = context.log.table(part).snapshot(wanted)  # with the columns that it had then
+    return user_frame(context.spark.home, snapshot, columns_at(entry, wanted))
 
 
 def read_changes(context: LakeContext, name: str, since: int, pairs: bool) -> DataFrame:
@@ -77,14 +85,35 @@ def read_unnested(context: LakeContext, name: str) -> DataFrame:
 
 def _table_changes(context: LakeContext, entry: Entry, since: int) -> DataFrame:
     """The changes of a table after a version, in the form of a view's feed."""
-    table, names = table_of(context.log, entry), columns_of(entry)
+    table, names = _plain_table(context, entry), columns_of(entry)
     feed: DataFrame | None = None
     for version in range(since + 1, current_version(context.log, entry) + 1):
-        rows = change_frame(context.spark.home, between(table, version - 1, version), names)
         stamp = datetime.datetime.fromtimestamp(table.timestamp(version) / 1000, datetime.UTC)
+        then = columns_at(entry, version)
+        rows = change_frame(context.spark.home, between(table, version - 1, version), then)
+        if eras_after(entry.definition, version):
+            rows = _with_newest_columns(rows, entry, version, context.log.snapshot(entry.parts["data"]).schema_json)
         rows = feed_frame(rows, names, version, stamp)
         feed = rows if feed is None else feed.unionAll(rows)
     if feed is None:
         empty = read(context, entry.name, None, False).limit(0)
         return empty.selectExpr("*", "'' AS _change_type", "0L AS _version", "current_timestamp() AS _timestamp")
     return feed
+
+
+def _plain_table(context: LakeContext, entry: Entry) -> StoredTable:
+    """The table of an object, whose versions have the columns that they had at their time."""
+    return table_of(context.log, entry) if entry.kind == "registered" else context.log.table(entry.parts["data"])
+
+
+def _with_newest_columns(rows: DataFrame, entry: Entry, version: int, schema_json: str) -> DataFrame:
+    """Changed rows of a version with the columns that their table has now: those that were added since have the value that all
+    rows got by then."""
+    for era in eras_after(entry.definition, version):
+        after = next((e.names for e in eras_after(entry.definition, era.since)), columns_of(entry))
+        columns = [
+            F.col(quote(era.origin[name])) if name in era.origin else F.lit(era.defaults.get(name)) for name in after
+        ]
+        rows = rows.select(*(column.alias(name) for column, name in zip(columns, after, strict=True)), N)
+    kinds = zip(columns_of(entry), types.from_json(schema_json).fields, strict=True)
+    return rows.select(*(F.col(quote(name)).cast(field.dataType).alias(name) for name, field in kinds), N)

@@ -178,6 +178,27 @@ class RefreshReport(_Table[ViewReport]):
 
 
 @dataclass(frozen=True)
+class Altered(_Record):
+    """What a change of columns or definitions did to a table or view: `outcome` is "altered" for a table, "kept" for a view
+    that means the same as before, "difference" for one whose feed tells what changed, and "rebuilt" for one that was made
+    anew. `reason` says why."""
+
+    name: str
+    outcome: str
+    reason: str
+    inserted: int
+    deleted: int
+    version: int
+
+
+class AlterReport(_Table[Altered]):
+    """What an alteration did, by the name of the table or view, its readers among them."""
+
+    headings = ("name", "outcome", "reason", "inserted", "deleted", "version")
+    title = "alter"
+
+
+@dataclass(frozen=True)
 class Reverted(_Record):
     """A table or view that has an earlier content again: its new version, and the change that led there. The change of a
     large table is not counted."""

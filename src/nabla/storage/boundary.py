@@ -19,6 +19,8 @@ STAGING = "_nabla/staging"
 LEASES = "_nabla/leases"
 QUERIES = "_nabla/queries.jsonl"
 RUNNING = "_nabla/running"
+PUBLICATIONS = "_nabla/publications.json"
+"""The file that says what a lake publishes; there is none before it does."""
 TABLES = "tables"
 """The folder of the tables that a lake makes."""
 

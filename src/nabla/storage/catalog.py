@@ -16,7 +16,7 @@ from nabla.storage import boundary
 from nabla.storage.deltalog import corrupt
 from nabla.storage.files import DataFile
 
-FORMAT = 5
+FORMAT = 6
 """The newest format that this module writes. A lake with a higher one was made by a newer Nabla."""
 AHEAD = "ahead"
 """The key of a definition under which a view says that its change may be computed before it is refreshed. Its facts have
@@ -39,6 +39,16 @@ RELIES_ON = "relies_on"
 """The enforced keys, by table, by which a view reads the rows of its sources from its own."""
 AS_SET = "as_set"
 """Set in the definition of a constraint whose recursion carries every row on once."""
+ERAS = "eras"
+"""The key of a definition under which an object says how its columns were called before each change of its schema."""
+FOLLOW = "follow"
+"""Set in the definition of a view whose text is read anew when its tables get other columns."""
+REDEFINED = "redefined"
+"""The key of a definition under which a view has the first of its versions that its present query gave."""
+LOST_COLUMNS = "lost_columns"
+"""The key of a definition under which a registered table has the columns that are gone, and that views read."""
+REPLACED_COLUMNS = "replaced_columns"
+"""The key of a definition under which a registered table has the columns that had a type which does not fit the new one."""
 DENIED = "denied"
 """The key of a definition under which a constraint has the rules of the denial that it was made from."""
 
@@ -55,20 +65,23 @@ class Pending:
     """The Delta commit that a lake commit has promised to make on a table: what to add, what to remove, what to say.
 
     `transaction` names the lake commit; the Delta commit carries it, so that whoever finds the promise knows whether it
-    was kept.
+    was kept. `schema` is the schema that the table gets by it, as JSON, if it gets another one.
     """
 
     adds: tuple[DataFile, ...] = ()
     removes: tuple[DataFile, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
     transaction: str = ""
+    schema: str = ""
 
     def to_json(self) -> dict[str, Any]:
+        altered = {"schema": self.schema} if self.schema else {}
         return {
             "adds": [file.to_json() for file in self.adds],
             "removes": [file.named() for file in self.removes],
             "metadata": dict(self.metadata),
             "transaction": self.transaction,
+            **altered,
         }
 
     @classmethod
@@ -78,6 +91,7 @@ class Pending:
             removes=tuple(map(DataFile.from_json, json["removes"])),
             metadata=json["metadata"],
             transaction=json["transaction"],
+            schema=json.get("schema", ""),
         )
 
 
@@ -98,9 +112,11 @@ class Part:
         adds: Sequence[DataFile] = (),
         removes: Sequence[DataFile] = (),
         metadata: Mapping[str, Any] | None = None,
+        schema: str = "",
     ) -> Part:
         """This part one version later, with the commit that makes it."""
-        return Part(self.path, self.version + 1, Pending(tuple(adds), tuple(removes), metadata or {}))
+        pending = Pending(tuple(adds), tuple(removes), metadata or {}, schema=schema)
+        return Part(self.path, self.version + 1, pending)
 
     @property
     def settled(self) -> Part:
@@ -207,12 +223,15 @@ def format_of(entries: Mapping[str, Entry]) -> int:
     one that knows no schedules of single sources would not let a view follow them, one that knows no denials would check
     none, one that knows no recursion of sets could not load it, one that does not know that a view relies on a key would let
     the key be dropped, and one that does not know that a feed was shortened would take what is left for all changes. One that
-    knows no change data feed would leave changes out of it."""
+    knows no change data feed would leave changes out of it, and one that knows no eras would take an older version's columns
+    for those of the newest."""
     return max((_format_of(entry) for entry in entries.values()), default=1)
 
 
 def _format_of(entry: Entry) -> int:
     definition = entry.definition
+    if definition.get(ERAS):
+        return 6
     if definition.get(DELTA_FEED) or FEED_FROM in entry.facts:
         return 5
     if definition.get(RELIES_ON) or definition.get(AS_SET):

@@ -63,14 +63,22 @@ def create(
 
 
 def commit(
-    folder: str, version: int, adds: Iterable[DataFile], removes: Iterable[DataFile], metadata: Mapping[str, Any]
+    folder: str,
+    version: int,
+    adds: Iterable[DataFile],
+    removes: Iterable[DataFile],
+    metadata: Mapping[str, Any],
+    schema_json: str = "",
 ) -> None:
-    """Make a version out of the one before it. FileExistsError where somebody else made it."""
+    """Make a version out of the one before it, maybe with another schema. FileExistsError where somebody else made it."""
     moves = not metadata.get(deltalog.REARRANGED)
+    operation = "UPDATE SCHEMA" if schema_json else "WRITE" if moves else "OPTIMIZE"
     parameters = {"mode": "Append", "partitionBy": "[]"} if moves else {}
     actions = [*(_add(file, moves) for file in adds), *(_remove(file, moves) for file in removes)]
     actions += map(_capture, metadata.get(deltalog.CAPTURED, ()))
-    _put(folder, version, "WRITE" if moves else "OPTIMIZE", parameters, metadata, actions)
+    if schema_json:
+        actions = [*_redescribe(folder, version - 1, schema_json), *actions]
+    _put(folder, version, operation, parameters, metadata, actions)
     if (version + 1) % _CHECKPOINT_EVERY == 0:
         with suppress(OSError, DeltaError):  # a checkpoint only saves time: the next one will come
             _make_checkpoint(folder, version)
@@ -106,6 +114,22 @@ def _protocol(schema_json: str, marks_rows: bool, captures: bool) -> Action:
         return {"protocol": {"minReaderVersion": 1, "minWriterVersion": 4 if captures else 2}}
     listed = {"readerFeatures": features, "writerFeatures": [*features, *(["changeDataFeed"] if captures else ())]}
     return {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **listed}}
+
+
+def _redescribe(folder: str, version: int, schema_json: str) -> list[Action]:
+    """The description that a version of a table has, with another schema, and the protocol that this needs."""
+    handle = DeltaTable(folder, version=version)
+    known, protocol = handle.metadata(), handle.protocol()
+    described = _description(schema_json, {})["metaData"]
+    described |= {"id": known.id, "createdTime": known.created_time, "configuration": dict(known.configuration)}
+    needed = _protocol(
+        schema_json, FEATURE in (protocol.reader_features or ()), known.configuration.get(CAPTURED) == "true"
+    )
+    if needed["protocol"]["minReaderVersion"] <= protocol.min_reader_version and set(
+        needed["protocol"].get("readerFeatures", ())
+    ) <= set(protocol.reader_features or ()):
+        return [{"metaData": described}]
+    return [needed, {"metaData": described}]
 
 
 def _types(kind: Any) -> Any:

@@ -146,6 +146,36 @@ class Snapshot:
         return sum(file.bytes for file in self.files)
 
 
+def with_schema(snapshot: Snapshot, schema_json: str) -> Snapshot:
+    """The same files as a version of another schema. They have its columns under their names, if they have them."""
+    return replace(snapshot, schema_json=schema_json, stored=schemas.stored_names(schema_json, "none", snapshot.folder))
+
+
+def with_names(snapshot: Snapshot, schema_json: str, names: Mapping[str, str], stored: Mapping[str, str]) -> Snapshot:
+    """A version of a table with other columns: `names` has, by their names in the version, those that stay, `stored` the name
+    in the files of each new one. Statistics of columns whose type changes may not be compared with their values."""
+    before, after = snapshot.schema, schemas.arrow(schema_json)
+    alike = {old: new for old, new in names.items() if before.field(old).type == after.field(new).type}
+
+    def known(values: Mapping[str, Any]) -> dict[str, Any]:
+        return {alike[old]: value for old, value in values.items() if old in alike}
+
+    described = (
+        replace(
+            file,
+            minimum=known(file.minimum),
+            maximum=known(file.maximum),
+            nulls=known(file.nulls),
+            partition={names[old]: value for old, value in file.partition.items() if old in names},
+        )
+        for file in snapshot.files
+    )
+    partitioned_by = tuple(names[old] for old in snapshot.partitioned_by if old in names)
+    return replace(
+        snapshot, schema_json=schema_json, stored=stored, files=tuple(described), partitioned_by=partitioned_by
+    )
+
+
 def write(folder: Location, table: pa.Table, *, rows: int = TARGET_ROWS, below: str = "") -> tuple[DataFile, ...]:
     """Write a table as Parquet files of at most `rows` rows under new names in `folder` (or its subfolder `below`).
 

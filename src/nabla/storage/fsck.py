@@ -8,7 +8,7 @@ a log are kept beside it, under a name that begins with `damaged-`.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from nabla.errors import NablaError
 from nabla.storage import bags, boundary, changes, deltalog, locations
+from nabla.storage.altered_table import added_columns, eras_after, eras_of
 from nabla.storage.boundary import LOG
 from nabla.storage.catalog import Entry, LakeState, Part
 from nabla.storage.changes import ChangeFile
@@ -173,16 +174,19 @@ class _Examination:
         self._tables += 1
         for file in snapshot.files:
             self._files += 1
-            if (what := self._damage_of_data(snapshot, file, table.closed)) is not None:
+            if (what := self._damage_of_data(entry, snapshot, file, table.closed)) is not None:
                 yield Damage(snapshot.path(file), f'"{entry.name}": {what}', _remedy_for(entry))
         if table.closed:
             yield from self._check_changes(entry, table, snapshot)
 
-    def _damage_of_data(self, snapshot: Snapshot, file: DataFile, own: bool) -> str | None:
-        """Damage of a data file. Whoever writes a registered table may have other columns in files than in the table."""
+    def _damage_of_data(self, entry: Entry, snapshot: Snapshot, file: DataFile, own: bool) -> str | None:
+        """Damage of a data file. Whoever writes a registered table may have other columns in files than in the table, and
+        files of an altered table may have columns of an earlier time, and lack those that were added."""
         path = snapshot.path(file)
         names = {stored for name, stored in snapshot.stored.items() if name not in file.partition}
-        what = self._damage_of_rows(path, file.bytes, file.written, names if own else None)
+        added = added_columns(snapshot.schema_json)
+        may_have = added | {name for era in eras_of(entry.definition) for name in era.stored}
+        what = self._damage_of_rows(path, file.bytes, file.written, names - added if own else None, may_have)
         if what is None and file.hidden is not None:
             try:
                 file.hidden.marked(snapshot.folder)
@@ -192,9 +196,10 @@ class _Examination:
 
     def _check_changes(self, entry: Entry, table: StoredTable, snapshot: Snapshot) -> Iterator[Damage]:
         """The changes that commits recorded, as far as a vacuum has left them."""
-        names = {*snapshot.stored.values(), bags.N}
         for commit in table.commits(deltalog.oldest_version(table.folder) - 1, snapshot.version):
             recorded = commit.metadata.get(changes.KEY, ()) if commit is not None else ()
+            eras = eras_after(entry.definition, commit.version) if commit is not None else ()
+            names = {*(eras[0].stored if eras else snapshot.stored.values()), bags.N}
             for file in map(ChangeFile.from_json, recorded):
                 path = os.path.join(table.folder, file.path)
                 what = self._damage_of_rows(path, None, file.rows, names) if locations.exists(path) else None
@@ -202,8 +207,16 @@ class _Examination:
                     remedy = "The record is set aside: views that need it are recomputed."
                     yield self._mended(Damage(path, f'"{entry.name}": {what}', remedy), partial(set_aside, path))
 
-    def _damage_of_rows(self, path: str, size: int | None, rows: int, names: set[str] | None) -> str | None:
-        """Damage of a file that should have so many bytes, if that is known, and rows, and columns of these names."""
+    def _damage_of_rows(
+        self,
+        path: str,
+        size: int | None,
+        rows: int,
+        names: Collection[str] | None,
+        may_have: Collection[str] = frozenset(),
+    ) -> str | None:
+        """Damage of a file that should have so many bytes, if that is known, and rows, and columns of these names. Others that
+        it may have do no harm."""
         try:
             if size is not None and locations.size(path) != size:
                 return f"the file has {locations.size(path)} bytes instead of {size}"
@@ -211,8 +224,9 @@ class _Examination:
                 found, held = set(parquet.schema_arrow.names), parquet.metadata.num_rows
             if held != rows:
                 return f"the file has {held} rows instead of {rows}"
-            if names is not None and found != names:
-                return f"the file has other columns: {', '.join(sorted(map(repr, found ^ names)))}"
+            other = set(names) - found | found - {*names, *may_have} if names is not None else None
+            if other:
+                return f"the file has other columns: {', '.join(sorted(map(repr, other)))}"
             if not self._quick:
                 _read_pages(path)
         except NablaError as error:

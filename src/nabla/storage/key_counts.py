@@ -164,7 +164,8 @@ def _added(difference: Difference, change: Change, column: str) -> Difference:
 
 def key_counts(table: StoredTable, column: str, version: int) -> KeyCounts | None:
     """The counts from which those of a version follow, if any were made."""
-    usable = [v for v in _versions(table, column) if v <= version] if not locations.is_url(table.folder) else []
+    made = _versions(table, column) if not locations.is_url(table.folder) else []
+    usable = [v for v in made if table.schema_since <= v <= version]
     return _load(table.folder, column, max(usable)) if usable else None
 
 

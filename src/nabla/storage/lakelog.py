@@ -327,7 +327,7 @@ class LakeLog:
         if table.latest() < part.version:
             metadata = {**pending.metadata, "transaction": pending.transaction, "lake_version": lake_version}
             try:
-                table.commit(pending.adds, pending.removes, metadata, part.version - 1)
+                table.commit(pending.adds, pending.removes, metadata, part.version - 1, pending.schema)
                 return
             except Conflict:
                 pass  # somebody else rolls forward at the same time

@@ -195,6 +195,12 @@ def move(source: Location, target: Location) -> None:
             current().move(os.fspath(source), os.fspath(target))
 
 
+def link(source: Location, target: Location) -> None:
+    """Give a file of this machine a second name."""
+    with writing(target):
+        current().link(os.fspath(source), os.fspath(target))
+
+
 def open_text(place: Location) -> TextIO:
     """A text to read, line by line."""
     if not is_url(place):

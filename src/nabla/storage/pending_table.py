@@ -14,6 +14,7 @@ from nabla._cached import cached_property
 from nabla.storage import locations
 from nabla.storage.catalog import Pending
 from nabla.storage.deltalog import REARRANGED, Commit
+from nabla.storage.files import with_schema
 from nabla.storage.table import Snapshot, StoredTable
 
 
@@ -40,7 +41,8 @@ class PreparedTable(StoredTable):
         before = self._table.snapshot(self._version - 1)
         gone = {file.path for file in self._pending.removes}
         files = (*(file for file in before.files if file.path not in gone), *self._pending.adds)
-        return replace(before, version=self._version, files=files)
+        after = replace(before, version=self._version, files=files)
+        return with_schema(after, self._pending.schema) if self._pending.schema else after
 
     def metadata(self, version: int) -> Mapping[str, Any]:
         return self._pending.metadata if version == self._version else self._table.metadata(version)
@@ -64,7 +66,7 @@ class PreparedTable(StoredTable):
         if version != self._version:
             return version
         moved = (*self._pending.adds, *self._pending.removes)
-        return (version, *((file.path, file.hidden) for file in moved))
+        return (version, self._pending.schema, *((file.path, file.hidden) for file in moved))
 
     def is_made(self, version: int) -> bool:
         return version != self._version

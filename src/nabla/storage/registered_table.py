@@ -5,22 +5,37 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass
 
 from nabla.errors import NablaError
 from nabla.storage import schemas
+from nabla.storage.altered_table import absent
+from nabla.storage.files import with_names
 from nabla.storage.table import Snapshot, StoredTable
 
 
-class RegisteredTable(StoredTable):
-    """The versions of a table of others. A column that they have added since is left out; NABLA_SCHEMA_CHANGED where one is
-    gone or has another type, NABLA_AWAY where the table cannot be found."""
+@dataclass(frozen=True)
+class RegisteredColumns:
+    """The columns of a table of others as the lake knows them. Those that are `lost` were dropped, or got another type, and
+    are kept for views that read them and wait; with `shows_lost` they are NULL, else it is an error to read the table. Those
+    that are `replaced` had another type once: their older values are NULL, since nobody can read them any more."""
 
-    def __init__(self, table: StoredTable, name: str, schema_json: str) -> None:
+    schema_json: str
+    lost: frozenset[str] = frozenset()
+    replaced: frozenset[str] = frozenset()
+    shows_lost: bool = False
+
+
+class RegisteredTable(StoredTable):
+    """The versions of a table of others. A column that they have added since is left out, and one that they have renamed by
+    Delta's column mapping is found; NABLA_SCHEMA_CHANGED where one is gone or has another type, NABLA_AWAY where the table
+    cannot be found."""
+
+    def __init__(self, table: StoredTable, name: str, columns: RegisteredColumns) -> None:
         super().__init__(table.folder)
         self._table = table
         self._name = name
-        self._schema_json = schema_json
+        self._columns = columns
 
     def latest(self) -> int:
         with self._found():
@@ -35,18 +50,29 @@ class RegisteredTable(StoredTable):
             return self._narrow(self._table.listed(version))
 
     def _narrow(self, snapshot: Snapshot) -> Snapshot:
-        """A version with the registered columns only; one that is older than a column has NULLs there. Files are read by the
-        names of columns, so nothing else changes."""
-        if snapshot.schema_json == self._schema_json:
+        """A version with the registered columns only; one that is older than a column has NULLs there. Columns are found by
+        their names in the files, which a column mapping keeps."""
+        known = self._columns
+        if snapshot.schema_json == known.schema_json:
             return snapshot
-        present = {field["name"]: field for field in json.loads(snapshot.schema_json)["fields"]}
-        registered = {field["name"]: field for field in json.loads(self._schema_json)["fields"]}
-        lost = [name for name in registered if name not in present]
-        fields = [present.get(name, field) for name, field in registered.items()]
-        narrow = json.dumps({"type": "struct", "fields": fields})
-        if (lost and snapshot.version == self._table.latest()) or not schemas.same_shape(narrow, self._schema_json):
+        newest = snapshot.version == self._table.latest()
+        present = {schemas.physical_name(field): field for field in json.loads(snapshot.schema_json)["fields"]}
+        fields, stays, stored, lost = [], {}, {}, []
+        for field in json.loads(known.schema_json)["fields"]:
+            name, found = field["name"], present.get(schemas.physical_name(field))
+            alike = found is not None and schemas.same_type(found["type"], field["type"])
+            if found is not None and (alike or not (newest or name in known.replaced)):
+                stays[found["name"]] = name
+                stored[name] = snapshot.stored[found["name"]]
+                fields.append({**found, "name": name, "type": found["type"] if alike else field["type"]})
+                continue
+            if newest and not (known.shows_lost and name in known.lost):
+                lost.append((name, found is None))
+            fields.append(field)
+            stored[name] = absent(name)
+        if lost:
             raise _schema_changed(self._name, lost)
-        return replace(snapshot, schema_json=narrow, stored={n: snapshot.stored.get(n, n) for n in registered})
+        return with_names(snapshot, json.dumps({"type": "struct", "fields": fields}), stays, stored)
 
     @contextmanager
     def _found(self) -> Iterator[None]:
@@ -69,11 +95,15 @@ def _away(name: str, folder: str, why: str) -> NablaError:
     )
 
 
-def _schema_changed(name: str, lost: list[str]) -> NablaError:
-    what = f"have lost {', '.join(lost)}" if lost else "have other types"
+def _schema_changed(name: str, lost: list[tuple[str, bool]]) -> NablaError:
+    gone, other = ([column for column, is_gone in lost if is_gone is wanted] for wanted in (True, False))
+    words = [
+        f"have lost {', '.join(gone)}" if gone else "",
+        f"have another type in {', '.join(other)}" if other else "",
+    ]
     return NablaError(
         "NABLA_SCHEMA_CHANGED",
-        f'the columns of "{name}" {what} since it was registered',
+        f'the columns of "{name}" {" and ".join(filter(None, words))} since it was registered',
         place=f'table "{name}"',
-        remedy="Drop the views that read it and the table, register it again, and create the views again.",
+        remedy="Alter or drop the views that read these columns, and refresh: the table is then as it is now.",
     )

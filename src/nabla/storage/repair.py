@@ -50,7 +50,7 @@ class Repairs:
         if locations.exists(place):
             set_aside(place)
         metadata = {**pending.metadata, "transaction": pending.transaction, "lake_version": lake_version}
-        delta_writer.commit(folder, version, pending.adds, pending.removes, metadata)
+        delta_writer.commit(folder, version, pending.adds, pending.removes, metadata, pending.schema)
 
     def evidence(self, version: int) -> Evidence | None:
         """The catalog that belongs to a damaged version of the lake. Only one that a table's commit refers to is believed:

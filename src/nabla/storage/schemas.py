@@ -35,9 +35,14 @@ def storable(schema_json: str) -> Schema:
     return _parsed(schema_json)
 
 
-def same_shape(one: str, other: str) -> bool:
-    """Whether two schemas have the same columns in the same order with the same types, whatever may be NULL."""
-    return bool(_shape(json.loads(one)) == _shape(json.loads(other)))
+def same_type(one: Any, other: Any) -> bool:
+    """Whether two types of a schema are alike: the same columns inside in the same order, whatever may be NULL."""
+    return bool(_shape(one) == _shape(other))
+
+
+def physical_name(field: Mapping[str, Any]) -> str:
+    """The name of a column in the files, which stays when the column is renamed under a column mapping."""
+    return str((field.get("metadata") or {}).get(_PHYSICAL, field["name"]))
 
 
 @lru_cache(maxsize=256)

@@ -34,6 +34,8 @@ class StoredTable:
         if re.search("%[0-9A-Fa-f]{2}", self.folder):  # deltalake writes such a path, and then reads another one
             raise NablaError("NABLA_PATH", "a folder's name contains a % code", place=self.folder, remedy="Rename it.")
         self.closed = closed
+        self.schema_since = 0
+        """The first version that has the columns of the newest one."""
         self._lock = threading.RLock()
         self._latest = -1
         self._is_plain = not locations.is_url(self.folder)
@@ -149,8 +151,10 @@ class StoredTable:
         removes: Sequence[DataFile],
         metadata: Mapping[str, Any],
         expected: int,
+        schema_json: str = "",
     ) -> int:
-        """Make version `expected` + 1 out of version `expected`, or raise Conflict where somebody else made it."""
+        """Make version `expected` + 1 out of version `expected`, with another schema if one is given, or raise Conflict where
+        somebody else made it."""
         with self._lock:
             latest = self.latest()
             if latest > expected:
@@ -161,12 +165,15 @@ class StoredTable:
                 if locations.is_url(self.folder):
                     url_commits.commit(self._reader.load(expected, latest), adds, removes, metadata)
                 else:
-                    delta_writer.commit(self.folder, expected + 1, adds, removes, metadata)
+                    delta_writer.commit(self.folder, expected + 1, adds, removes, metadata, schema_json)
             except (FileExistsError, CommitFailedError) as error:
                 if self.latest() > expected:
                     raise _conflict(self.folder, expected) from error
                 raise _write_failed(self.folder, error) from error
-            self._advance(expected, adds, removes)
+            if schema_json:  # the next reader takes it from the log
+                self._latest = max(self._latest, expected + 1)
+            else:
+                self._advance(expected, adds, removes)
             return expected + 1
 
     def _advance(self, expected: int, adds: Sequence[DataFile], removes: Sequence[DataFile]) -> None:

@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 import nabla
 from nabla import constraints
 from nabla.dev.testing import bad_values as bad
+from nabla.dev.testing.bad_alterations import alterations
 from nabla.dev.testing.bad_values import Thing
 from nabla.errors import NablaError
 from nabla.lake.facade import Lake
@@ -95,6 +96,7 @@ def calls(lake: Lake, elsewhere: str) -> list[Call]:
         *_changes(lake),
         *_nested(lake),
         *_beside(lake),
+        *(Call(*one) for one in alterations(lake)),
     ]
 
 
@@ -137,6 +139,7 @@ def _views(lake: Lake) -> list[Call]:
         "detached": bad.NO_TRUTH,
         "propagate": (5, True, "", "behind", "AHEAD", [], {}, Thing(), b"ahead"),
         "over": (5, True, "", "tables", "VIEWS", [], {}, Thing(), b"views"),
+        "follow": bad.NO_TRUTH,
     }
     wrong_views = {
         "queries": (

@@ -18,6 +18,7 @@ from nabla.algebra.names import WEIGHT_FIELD
 from nabla.engine.driver.duckdb_types import quote
 from nabla.engine.feed import FEED_KIND, FEED_VERSION
 from nabla.storage import locations
+from nabla.storage.altered_table import ADDED, added_columns
 from nabla.storage.bags import N
 from nabla.storage.changes import Change
 from nabla.storage.deletion_vectors import numbers_of
@@ -144,6 +145,10 @@ def _folders(snapshot: Snapshot) -> frozenset[str]:
 
 
 def _readable(snapshot: Snapshot, columns: Iterable[str]) -> bool:
+    columns = list(columns)
+    if ADDED in snapshot.schema_json and not added_columns(snapshot.schema_json).isdisjoint(columns):
+        # DuckDB refuses a file that lacks a column
+        return False
     types = (snapshot.schema.field(name).type for name in columns)
     if locations.is_url(snapshot.folder) or not PATTERN.isdisjoint(snapshot.folder):
         return False

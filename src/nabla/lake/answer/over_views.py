@@ -25,6 +25,22 @@ def check_over(over: str | None) -> bool:
     return over is not None
 
 
+def read_itself_instead(context: LakeContext, view: View, state: LakeState) -> View:
+    """A view with a new query over its own rows, which the query before gave, if they are up to date and have all that is
+    needed: a stronger filter, or fewer columns. Otherwise the view itself."""
+    if view.opaque or view.obstacles or view.functions or view.nested or view.clock or view.staged.stages:
+        return view
+    candidates, settings = candidates_in(context, state), meaning(context.spark.session)
+    usable = view.name in candidates.usable and candidates.is_current(view.name)
+    if not usable or candidates.settings_differ(view.name, settings):
+        return view
+    names = {view.name, *view.sources, *candidates.usable[view.name].sources}
+    sizes = Sizes({name: candidates.rows(name) for name in names})
+    known = ViewIndex([candidates.stored(view.name)])
+    found = find_answer(view.plan, known, sizes=sizes, ansi=is_ansi(settings))
+    return replace(view, plan=found.plan, sql=None) if found.views and found.rows <= found.plain_rows else view
+
+
 def read_views_instead(context: LakeContext, view: View, state: LakeState, maintain: Schedule) -> View:
     """The view over others that have what it needs, or the view itself. Nothing that may cease to hold is relied on: keys that
     are proved now may be wrong tomorrow."""

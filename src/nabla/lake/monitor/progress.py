@@ -31,6 +31,7 @@ _DOING = {
     "verify": "verifying",
     "drop": "dropping",
     "optimize": "optimizing",
+    "alter": "altering",
 }
 
 

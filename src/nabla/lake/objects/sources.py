@@ -8,20 +8,37 @@ from nabla.engine import types
 from nabla.engine.driver import key_lookup
 from nabla.engine.relations import Source
 from nabla.lake.objects.graph import is_derived
-from nabla.storage.catalog import FEED_FROM, Entry, LakeState
+from nabla.storage.altered_table import AlteredTable, eras_after, eras_of
+from nabla.storage.catalog import ERAS, FEED_FROM, LOST_COLUMNS, REPLACED_COLUMNS, Entry, LakeState
 from nabla.storage.key_counts import MOST_CHANGES, countable, key_counts, make_key_counts
 from nabla.storage.lakelog import LakeLog
 from nabla.storage.names import safe
-from nabla.storage.registered_table import RegisteredTable
+from nabla.storage.registered_table import RegisteredColumns, RegisteredTable
 from nabla.storage.table import StoredTable
 
 
-def table_of(log: LakeLog, entry: Entry) -> StoredTable:
-    """The Delta table of a table or view, with the columns that the lake knows."""
+def table_of(log: LakeLog, entry: Entry, shows_lost: bool = False) -> StoredTable:
+    """The Delta table of a table or view, with the columns that the lake knows. A registered table that has lost columns
+    which views read cannot be read, unless for those that do not read them (`shows_lost`)."""
     table = log.table(entry.parts["data"])
     if entry.kind != "registered":
-        return table
-    return RegisteredTable(table, entry.name, entry.definition["schema"])
+        if ERAS not in entry.definition:
+            return table
+        return AlteredTable(table, eras_of(entry.definition), columns_of(entry), stored_columns(entry))
+    lost, replaced = (frozenset(entry.definition.get(key, ())) for key in (LOST_COLUMNS, REPLACED_COLUMNS))
+    columns = RegisteredColumns(entry.definition["schema"], lost, replaced, shows_lost)
+    return RegisteredTable(table, entry.name, columns)
+
+
+def stored_columns(entry: Entry) -> tuple[str, ...]:
+    """The columns of a table or view as its Delta table has them."""
+    return tuple(entry.definition["stored"]) if is_derived(entry) else safe(columns_of(entry))
+
+
+def columns_at(entry: Entry, version: int) -> tuple[str, ...]:
+    """The columns of a table or view at one of its versions, as users called them then."""
+    missed = eras_after(entry.definition, version)
+    return missed[0].names if missed else columns_of(entry)
 
 
 def columns_of(entry: Entry) -> tuple[str, ...]:
@@ -47,7 +64,7 @@ def make_source(log: LakeLog, name: str, state: LakeState, old: int, new: int) -
     entry = state.entries[name]
     feed = log.snapshot(entry.parts["feed"]) if "feed" in entry.parts else None
     begins = int(entry.facts.get(FEED_FROM, 0))
-    return Source(name, columns_of(entry), table_of(log, entry), old, new, feed, _declared_keys(entry), begins)
+    return Source(name, columns_of(entry), table_of(log, entry, True), old, new, feed, _declared_keys(entry), begins)
 
 
 def _declared_keys(entry: Entry) -> frozenset[str]:

@@ -26,7 +26,7 @@ from nabla.frontends.datalog.stored import StoredRules, stored_rules
 from nabla.frontends.spark_sql.python_udfs import PythonFunction
 from nabla.planner.delta_steps import maintenance_steps
 from nabla.planner.steps import StepMemory
-from nabla.storage.catalog import AHEAD, AS_SET, DELTA_FEED, DENIED, RELIES_ON, Entry, LakeState
+from nabla.storage.catalog import AHEAD, AS_SET, DELTA_FEED, DENIED, FOLLOW, RELIES_ON, Entry, LakeState
 from nabla.storage.names import safe
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ class View:
     it is refreshed. A constraint is a view that must stay empty: `on_violation` says what happens otherwise. `serves` names the
     view that this one is auxiliary to, `functions` are the Python functions that it calls, `form` is that of its hidden states.
     `settings` are those of the session that made it and decide what it means. `denied` are the rules of a constraint that was
-    made from a denial. `relies_on` has the enforced keys by which a detached view reads its tables' rows from its own."""
+    made from a denial. `relies_on` has the enforced keys by which a detached view reads its tables' rows from its own.
+    A view that is to `follow` its tables' columns gets those that `SELECT *` means then."""
 
     name: str
     plan: Node
@@ -63,6 +64,7 @@ class View:
     ahead: bool = False
     relies_on: tuple[tuple[str, tuple[str, ...]], ...] = ()
     delta_feed: bool = False
+    follow: bool = False
 
     @classmethod
     def of(
@@ -99,6 +101,7 @@ class View:
             **({AHEAD: True} if self.ahead else {}),
             **({AS_SET: True} if self.once else {}),
             **({DELTA_FEED: True} if self.delta_feed else {}),
+            **({FOLLOW: True} if self.follow else {}),
             **({RELIES_ON: {table: list(key) for table, key in self.relies_on}} if self.relies_on else {}),
         }
 
@@ -124,6 +127,7 @@ class View:
             json.get(AHEAD, False),
             tuple((table, tuple(key)) for table, key in json.get(RELIES_ON, {}).items()),
             json.get(DELTA_FEED, False),
+            json.get(FOLLOW, False),
         )
 
     @property

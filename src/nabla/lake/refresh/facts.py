@@ -81,7 +81,8 @@ class PinnedVersions:
                 self._registered.setdefault(source, current_version(self._log, entry))
             return self._registered[source]
         pinned = entry.kind == "table" and source not in followed_at_once(reader)
-        return (self.started if pinned else state).entries[source].parts["data"].version
+        version = (self.started if pinned else state).entries[source].parts["data"].version
+        return max(version, int(reader.facts["sources"].get(source, LOST)))  # which may have followed an altered table
 
     def sources(self, reader: Entry, state: LakeState) -> dict[str, Source]:
         """All that a view reads, between the versions that it reflects and those that it is brought to."""
@@ -184,6 +185,8 @@ def _source_facts(name: str, source: Source) -> tuple[SourceFacts, str]:
     """The facts of a source, and why a view that reads it must be recomputed, if it must."""
     if source.old == LOST:
         return SourceFacts(name, source.after.rows, 0, 0, True), f"{name} was built again"
+    if source.feed is None and source.old < source.table.schema_since:
+        return SourceFacts(name, source.after.rows, 0, 0, True), f"{name} was altered"
     changed, deleted, gone, must_rebuild = 0, 0, False, ""
     try:
         changed = source.changed_rows

@@ -9,6 +9,7 @@ from contextlib import closing
 from dataclasses import replace
 
 from nabla.errors import NablaError, NotIncremental
+from nabla.lake.alter.follow_registered import check_readable, follow_registered
 from nabla.lake.constraints.violations import Violated
 from nabla.lake.context import LakeContext
 from nabla.lake.housekeeping.turns import take_turn
@@ -20,7 +21,7 @@ from nabla.lake.reports import RefreshReport, ViewReport
 from nabla.lake.trust import UNTRUSTED
 from nabla.lake.write.commit import Commit, retry
 from nabla.planner.steps import Mode, check_mode
-from nabla.storage.catalog import LakeState
+from nabla.storage.catalog import LOST_COLUMNS, LakeState
 
 PARALLEL = 4
 UNREADABLE = ("NABLA_AWAY", "NABLA_SCHEMA_CHANGED")
@@ -52,12 +53,20 @@ def refresh_views(
     wanted = [context.names(state).entry(n, "view", "constraint").name for n in names] or views_to_refresh(state)
     try:
         with context.events.run("refresh", wanted):
+            if registered := _registered(with_upstream(wanted, state), state):
+                follow_registered(context, registered)
             report = Refresh(context, mode, holds_unreadable=not names, waiting=waiting).run(wanted, progress)
     finally:
         if context.subscriptions.active:
             context.subscriptions.deliver()
     take_turn(context, state.version, [r.name for r in report.values() if r.mode not in ("skip", "held")])
     return report
+
+
+def _registered(views: Iterable[str], state: LakeState) -> list[str]:
+    """The registered tables that views read."""
+    read = {source for name in views for source in sources_of(state.entries[name])}
+    return sorted(name for name in read if state.entries[name].kind == "registered")
 
 
 class Refresh:
@@ -149,6 +158,8 @@ class Refresh:
                 now = commit.state
                 entry = now.entries[names[0]]
                 view = load_view(names[0], entry.definition)
+                if any(now.entries[source].definition.get(LOST_COLUMNS) for source in view.sources):
+                    check_readable(view, now)
                 if waiting := sorted(self.held.intersection(view.sources)):
                     return self._hold(job, state, f"waits for {', '.join(waiting)}, which is held back")
                 try:

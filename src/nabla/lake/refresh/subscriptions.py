@@ -20,9 +20,11 @@ from pyspark.sql.types import StructType
 from nabla._cached import cached_property
 from nabla.engine import types
 from nabla.explain import notebook
+from nabla.lake.objects.altered_changes import change_across
 from nabla.lake.objects.names import Names, check_version
 from nabla.lake.objects.sources import columns_of, current_version, make_source
 from nabla.storage import bags
+from nabla.storage.altered_table import eras_after
 from nabla.storage.catalog import Entry, LakeState
 from nabla.storage.lakelog import LakeLog
 
@@ -151,7 +153,9 @@ class Subscription:
     def _change(self, entry: Entry, state: LakeState, version: int) -> ViewChange:
         source = make_source(self._log, entry.name, state, self._known, version)
         schema = types.rename(types.from_json(source.after.schema_json), columns_of(entry))
-        return ViewChange(entry.name, self._known, version, schema, source.change_rows())
+        altered = entry.kind == "table" and eras_after(entry.definition, self._known)
+        rows = change_across(self._log, entry, self._known, version) if altered else source.change_rows()
+        return ViewChange(entry.name, self._known, version, schema, rows)
 
 
 class Subscriptions:

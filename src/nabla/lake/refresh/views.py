@@ -44,6 +44,7 @@ def create_view(
     captures: bool = False,
     over: str | None = None,
     notes: tuple[str, ...] = (),
+    follow: bool = False,
 ) -> ViewReport:
     """Define a view, build it and commit it; with `rebuild`, in the place of one of the same name, and with `over` from
     other views where that reads less. `notes` are stored with it."""
@@ -53,14 +54,16 @@ def create_view(
     names = context.names(state)
     existing = names.find(name)
     name = existing.name if existing is not None else name
-    view = _define(context, name, query, state)
+    view = define_view(context, name, query, state)
     if check_over(over):
         view = read_views_instead(context, view, state, maintain)
     if not isinstance(maintain, str):
         maintain = check_source_schedules(maintain, view.sources, detach)
     if ahead:
         check_ahead(view, maintain)
-    view = replace(view, maintain=maintain, ahead=ahead, delta_feed=captures, notes=(*view.notes, *notes))
+    view = replace(
+        view, maintain=maintain, ahead=ahead, delta_feed=captures, notes=(*view.notes, *notes), follow=follow
+    )
     if existing is None:
         names.check_new(name)
     elif not rebuild:
@@ -119,12 +122,12 @@ class QueryDefinition:
         """The definition over a state with views that are not committed yet. A session takes milliseconds to learn a name, so
         it learns these only for a query that may read one."""
         if isinstance(self.query, str) and self.others.isdisjoint(re.findall(r"\w+", self.query.lower())):
-            return _define(context, self.name, self.query, state)
+            return define_view(context, self.name, self.query, state)
         with context.spark.named_session_at(state):
-            return _define(context, self.name, self.query, state)
+            return define_view(context, self.name, self.query, state)
 
 
-def _define(context: LakeContext, name: str, query: str | DataFrame | Nested, state: LakeState) -> View:
+def define_view(context: LakeContext, name: str, query: str | DataFrame | Nested, state: LakeState) -> View:
     if isinstance(query, Nested):
         return nests.define(name, query, context, state)
     session, tables = context.spark.named_session, list(state.entries)

@@ -8,6 +8,7 @@ anything fails before that, the files are deleted.
 from __future__ import annotations
 
 import logging
+import os
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
@@ -26,7 +27,8 @@ from nabla.lake.objects.view import load_view
 from nabla.lake.refresh.maintain import Maintenance
 from nabla.lake.reports import ViewReport
 from nabla.planner.steps import Mode
-from nabla.storage import machine
+from nabla.storage import locations, machine
+from nabla.storage.boundary import PUBLICATIONS
 from nabla.storage.catalog import Entry, LakeState
 from nabla.storage.files import DataFile
 from nabla.storage.lakelog import new_transaction
@@ -205,6 +207,10 @@ class Commit:
         dropped = tuple(name for name, entry in self.changes.items() if entry is None)
         said = {name: self.info.get(name, {}) for name in self.changes if name not in dropped}
         self._maintenance.run.tell(Committed, operation, after.version, said, dropped)
+        if locations.exists(os.path.join(self._context.path, PUBLICATIONS)):
+            from nabla.lake.publish.publish import bring_publications  # which few lakes need
+
+            bring_publications(self._context, self.changes)
 
     def end_views(self, final: Mapping[str, ViewReport] | None = None) -> None:
         """Tell whoever observes the lake that the views of this commit have their final reports: those of `final`, where it

@@ -16,13 +16,15 @@ import pyarrow as pa
 
 from nabla._cached import cached_property
 from nabla.engine.feed import feed_rows
+from nabla.errors import NablaError
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.graph import is_derived, sources_of
 from nabla.lake.objects.sources import make_source
 from nabla.lake.reports import Reverted, RevertReport
 from nabla.lake.write.commit import Commit, retry
 from nabla.storage import bags, capture, changes, files
-from nabla.storage.catalog import DELTA_FEED, Entry, LakeState, Part
+from nabla.storage.altered_table import eras_after
+from nabla.storage.catalog import DELTA_FEED, REDEFINED, Entry, LakeState, Part
 from nabla.storage.changes import has_same_rows
 
 
@@ -38,6 +40,7 @@ def revert(context: LakeContext, version: int) -> RevertReport:
 def _attempt(context: LakeContext, version: int) -> RevertReport:
     then, now = context.log.state(version), context.log.state()
     way_back = _WayBack(context, now, then)
+    way_back.check_schemas()
     reports = {}
     with Commit(context, now) as commit:
         for name in way_back.names:
@@ -69,6 +72,8 @@ class _WayBack:
         old, new = self.then.entries[name], self.now.entries.get(name)
         if new is None or new.parts["data"].path != old.parts["data"].path:
             return False
+        if new.definition.get(REDEFINED, 0) > old.parts["data"].version:  # it stays, and follows its sources
+            return False
         return all(source in self.then.entries and self._same(source) for source in sources_of(old))
 
     def _moved(self, old: Entry) -> bool:
@@ -77,6 +82,20 @@ class _WayBack:
             return False
         moved = (name for name, part in old.parts.items() if not self._has_same_rows(part, new.parts[name]))
         return any(name != "feed" for name in moved) or not self._reflects_same(old, new)
+
+    def check_schemas(self) -> None:
+        """Refuse to bring rows back into a table that has other columns now."""
+        altered = next((n for n in self.names if self._other_columns(n)), None)
+        if altered is not None:
+            raise NablaError(
+                "NABLA_SCHEMA_CHANGED",
+                f'"{altered}" was altered since then, and its rows of that time have other columns',
+                place="revert",
+                remedy=f'Read them with lake.read("{altered}", version=…), and put them back in a transaction.',
+            )
+
+    def _other_columns(self, name: str) -> bool:
+        return bool(eras_after(self.now.entries[name].definition, self.then.entries[name].parts["data"].version))
 
     def _reflects_same(self, old: Entry, new: Entry) -> bool:
         """Whether a view reflects the same rows of its sources as it did then."""

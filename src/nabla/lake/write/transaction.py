@@ -331,6 +331,13 @@ class Transaction:
                     f'"{name}", which the transaction has read, was changed in the meantime',
                     remedy="Repeat the transaction.",
                 )
+        for name in sorted(before.tables):
+            if state.entries.get(name) and state.entries[name].definition != before.state.entries[name].definition:
+                raise Conflict(
+                    "NABLA_CONFLICT",
+                    f'"{name}" was altered in the meantime, so that the rows may not be meant for its columns',
+                    remedy="Repeat the transaction.",
+                )
         before.close()
         self._evaluated = set()
         self._changes = TableChanges(self._context, state)

@@ -1,0 +1,1 @@
+"""Tables and views as tables of a catalog of the session, for everybody who uses that."""
