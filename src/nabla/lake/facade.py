@@ -26,7 +26,6 @@ from nabla.lake.constraints import constraints
 from nabla.lake.context import LakeContext
 from nabla.lake.housekeeping.optimize import optimize
 from nabla.lake.housekeeping.settings import Housekeeping, change_settings
-from nabla.lake.insight import Insight
 from nabla.lake.publish.publications import Publication
 from nabla.lake.publish.publish import publish, unpublish
 from nabla.lake.refresh import rules, views
@@ -39,24 +38,20 @@ from nabla.lake.reports import (
     CheckReport,
     OptimizeReport,
     RefreshReport,
-    RevertReport,
     ViewReport,
 )
 from nabla.lake.statements import run_if_statement
-from nabla.lake.streams.sink import Envelope, Sink, make_sink
-from nabla.lake.streams.sink import Mode as SinkMode
 from nabla.lake.vacuum import vacuum_lake
-from nabla.lake.write import create_table, preview, revert
+from nabla.lake.write import create_table
 from nabla.lake.write.drop import drop
-from nabla.lake.write.preview import Preview
-from nabla.lake.write.transaction import Transaction
+from nabla.lake.writing import Writing
 from nabla.planner.steps import Mode
 from nabla.storage.fsck import Checkup, examine_lake
 from nabla.storage.vacuum import Vacuumed
 
 
 @check_arguments
-class Lake(Insight):
+class Lake(Writing):
     """Use `nabla.open`. All methods may be called from several threads, and several processes may use one lake."""
 
     # ------------------------------------------------------------------ tables
@@ -124,39 +119,6 @@ class Lake(Insight):
     def drop_table(self, name: str) -> None:
         """Drop a table that no view reads. Its files go with the next vacuum; a registered table stays as it is."""
         drop(self._context, name, "table", "registered")
-
-    def transaction(self) -> Transaction:
-        """Changes of one or more tables that become visible together: `with lake.transaction() as tx: …`."""
-        return Transaction(self._context)
-
-    def sink(
-        self,
-        table: str,
-        mode: SinkMode | None = None,
-        envelope: Envelope | None = None,
-        delete_when: str | None = None,
-        order_by: str | Sequence[str] | None = None,
-        query: str | None = None,
-    ) -> Sink:
-        """A function for `foreachBatch` that brings each batch of a stream into a table, exactly once: the lake's commit has
-        the ids of the query and of the batch.
-
-        It appends rows, or with `mode="upsert"` puts them in place by the table's key. `envelope="debezium"` and "delta" say
-        that rows are events of Debezium or of a change data feed, in which the last event for a key counts. Other events have
-        the condition `delete_when`, and `order_by` to tell the last one. `query` names a stream that has no id of Spark's.
-        """
-        return make_sink(self._context, table, mode, envelope, delete_when, order_by, query)
-
-    def preview(self, transaction: Transaction) -> Preview:
-        """The minimal change of every table, view and constraint that a transaction would change, were it committed now."""
-        return preview.preview(self._context, transaction)
-
-    def revert(self, version: int) -> RevertReport:
-        """Give tables, views and constraints the content back that they had at a version of the lake (see `version`).
-
-        Objects that were made since then stay, and follow. The revert is a commit: feeds tell it, and it can be reverted.
-        """
-        return revert.revert(self._context, version)
 
     # -------------------------------------------------------------- constraints
 

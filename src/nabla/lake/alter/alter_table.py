@@ -25,8 +25,8 @@ from nabla.lake.objects.names import is_nested
 from nabla.lake.objects.view import load_view
 from nabla.lake.refresh.refresh import Refresh
 from nabla.lake.reports import Altered, AlterReport
-from nabla.lake.write.generated import DEFAULTS, IDENTITIES
 from nabla.lake.write.commit import Commit, retry
+from nabla.lake.write.generated import DEFAULTS, IDENTITIES
 from nabla.storage import changes, files, locations, reading, schemas
 from nabla.storage.altered_table import Era, added_columns, eras_of, marked_as_added
 from nabla.storage.catalog import CLUSTER_BY, ERAS, SAME_AS, Entry, LakeState, Part
