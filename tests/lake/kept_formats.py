@@ -17,6 +17,7 @@ import kept_lake
 
 import nabla
 from nabla import Lake
+from nabla.lake.environments.environments import begin
 
 UP = "up(X, Y) :- boss(X, Y). up(X, Y) :- boss(X, Z), up(Z, Y)."
 LOOP = (
@@ -91,6 +92,8 @@ def make(archive: Path, format: int) -> None:
         change(lake, 2)
         if format >= 5:
             shorten_feeds(lake)
+        if format >= 6:  # environments
+            begin(lake.context.log, "dev")
         lake.vacuum(older_than=dt.timedelta())
         kept_lake.pack(Path(folder), archive)
 

@@ -31,7 +31,7 @@ def test_a_kept_lake_goes_on(archive: Path, tmp_path: Path, spark: SparkSession)
     with tarfile.open(archive) as tar:
         tar.extractall(tmp_path)  # our own archive; the first Pythons 3.11 have no filters
     lake = nabla.open(tmp_path / "lake", spark=spark, trust=True)
-    assert format_of(lake.context.log.state().entries) == number
+    assert format_of(lake.context.log.state().everything) == number
     assert lake.status()["sums"].stale
     kept_formats.change(lake, 3)
     modes = {name: report.mode for name, report in lake.refresh(mode="incremental").items()}
@@ -43,4 +43,4 @@ def test_a_kept_lake_goes_on(archive: Path, tmp_path: Path, spark: SparkSession)
         with pytest.raises(nabla.Violated) as refused, lake.transaction() as tx:
             tx.insert("boss", [(7, 8), (8, 7)])
         assert {v.constraint: sorted(v.listed) for v in refused.value.violations} == {n: [(7,), (8,)] for n in loops}
-    assert format_of(lake.context.log.state().entries) == number
+    assert format_of(lake.context.log.state().everything) == number

@@ -6,7 +6,19 @@ from typing import Any
 
 import pytest
 
-from nabla.storage.catalog import AHEAD, FORMAT, MARKS_ROWS, Entry, Part, format_of
+from nabla.errors import NablaError
+from nabla.storage.catalog import (
+    AHEAD,
+    ENVIRONMENT,
+    FORMAT,
+    GONE,
+    MARKS_ROWS,
+    Entry,
+    Part,
+    format_of,
+    from_table,
+    to_table,
+)
 
 
 def view(**definition: Any) -> dict[str, Entry]:
@@ -23,10 +35,28 @@ def view(**definition: Any) -> dict[str, Entry]:
         (view(**{MARKS_ROWS: True}), 2),
         (view(maintain={"orders": "immediate"}), 3),
         (view(**{AHEAD: True}), 3),
+        ({"dev/": Entry("", ENVIRONMENT, {}, {})}, 6),
     ],
 )
 def test_a_lake_has_the_oldest_format_that_will_do(entries: dict[str, Entry], number: int) -> None:
     assert format_of(entries) == number <= FORMAT
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("dev", ENVIRONMENT),
+        ("v", GONE),
+        ("dev/", "view"),
+        ("a/b/c", "view"),
+        ("/v", "view"),
+        ("dev/../v", "view"),
+        ("dev/v w", GONE),
+    ],
+)
+def test_a_catalog_with_a_name_that_nabla_does_not_write_is_refused(name: str, kind: str) -> None:
+    with pytest.raises(NablaError, match="NABLA_CORRUPT"):
+        from_table(to_table({name: Entry(name, kind, {}, {})}), "lake")
 
 
 def test_an_entry_without_its_change_computed_ahead_is_the_entry_of_before() -> None:

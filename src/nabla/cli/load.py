@@ -11,6 +11,8 @@ from pyspark.sql.types import StructType
 from nabla.engine import types
 from nabla.errors import NablaError
 from nabla.frontends.pipelines.specification import TableSource
+from nabla.lake.environments.environments import settle
+from nabla.lake.environments.log import EnvironmentLog
 from nabla.storage.table import StoredTable
 
 if TYPE_CHECKING:
@@ -52,6 +54,12 @@ def load_query(lake: Lake, name: str, frame: DataFrame) -> Loaded:
         return Loaded("load", lake.status()[name].rows or 0, 0)
     now = frame.localCheckpoint()  # computed once, whatever it reads or calls
     before = lake.read(name)
+    if isinstance(log := lake.context.log, EnvironmentLog) and log.is_shared(name):
+        if before.exceptAll(now).isEmpty() and now.exceptAll(before).isEmpty():
+            return Loaded("skip", 0, 0)
+        settle(log, [name], ())  # the environment gets a table of its own
+        lake.create_table(name, data=now)
+        return Loaded("load", lake.status()[name].rows or 0, 0)
     version = lake.status()[name].version
     with lake.transaction() as tx:
         tx.delete(name, rows=before.exceptAll(now))

@@ -23,8 +23,8 @@ class LocatedLake:
     lake: Path
     spec: Spec | None = None
 
-    def open(self, *, create: bool = False) -> Lake:
-        """Open the lake; without `create`, one that is not there is an error."""
+    def open(self, *, create: bool = False, environment: str | None = None) -> Lake:
+        """Open the lake, or see it through an environment; without `create`, one that is not there is an error."""
         import nabla
 
         if not create and not is_lake(self.lake):
@@ -35,7 +35,7 @@ class LocatedLake:
                 remedy="Name one with --lake, build this project's with `nabla run`, or start with `nabla init NAME`.",
             )
         _show_progress()
-        return nabla.open(self.lake, spark=self.session())
+        return nabla.open(self.lake, spark=self.session(), environment=environment)
 
     def session(self) -> SparkSession | None:
         """A session with the settings of the project, if it has any."""

@@ -13,10 +13,21 @@ from nabla.cli import alter, bench, bench_write, housekeeping, integrity, show
 from nabla.cli.advise import advise
 from nabla.cli.bench_answers import answers
 from nabla.cli.bench_long import long
+from nabla.cli.bench_rerun import rerun
 from nabla.cli.console import page, ui
+from nabla.cli.environment_commands import env_app, promote
 from nabla.cli.lineage import lineage
 from nabla.cli.locate import locate
-from nabla.cli.options import DebugOption, FormOption, JsonOption, LakeOption, LimitOption, ModeOption, NamesArgument
+from nabla.cli.options import (
+    DebugOption,
+    EnvOption,
+    FormOption,
+    JsonOption,
+    LakeOption,
+    LimitOption,
+    ModeOption,
+    NamesArgument,
+)
 from nabla.cli.output import out, print_json, reporting, working
 from nabla.cli.run import plan, run
 from nabla.cli.testing import run_view_tests
@@ -49,6 +60,7 @@ def _version(value: bool) -> None:
 
 bench.app.command()(bench_write.write)
 bench.app.command()(long)
+bench.app.command()(rerun)
 bench.app.command()(answers)
 app.add_typer(bench.app)
 
@@ -87,6 +99,7 @@ def init(
 def refresh(
     names: NamesArgument = None,
     mode: ModeOption = None,
+    env: EnvOption = None,
     lake: LakeOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
@@ -94,7 +107,7 @@ def refresh(
     """Bring views up to date with their sources, and say how it was done. Fails where a constraint holds one back."""
     place = locate(lake)
     with working("Starting Spark", as_json) as tell:
-        opened = place.open()
+        opened = place.open(environment=env)
         tell("Refreshing")
         reports = opened.refresh(
             *(names or ()),
@@ -130,6 +143,8 @@ def propagate(
 
 app.command()(run)
 app.command()(plan)
+app.command()(promote)
+app.add_typer(env_app)
 app.command("test")(run_view_tests)
 app.command()(watch)
 app.command()(ui)
@@ -153,13 +168,14 @@ app.command()(housekeeping.housekeeping)
 @reporting
 def status(
     names: Annotated[list[str] | None, typer.Argument(help="Tables and views. Default: all.")] = None,
+    env: EnvOption = None,
     lake: LakeOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Show the lake's tables and views: version, rows, what is stale."""
     with working("Reading the lake", as_json):
-        every = locate(lake).open().status()
+        every = locate(lake).open(environment=env).status()
     show.check_names(names or [], every)
     chosen = {name: every[name] for name in names or every}
     if as_json:
@@ -247,13 +263,14 @@ def changes(
 @reporting
 def verify(
     names: NamesArgument = None,
+    env: EnvOption = None,
     lake: LakeOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Recompute views and compare them with what is stored; fails with the rows that differ."""
     with working("Starting Spark", as_json) as tell:
-        opened = locate(lake).open()
+        opened = locate(lake).open(environment=env)
         verified = names or [name for name, status in opened.status().items() if status.kind == "view"]
         found: dict[str, Verified] = {}
         for name in verified:
@@ -275,13 +292,14 @@ def sql(
     query: Annotated[str, typer.Argument(help="A query over the lake's tables and views, or a statement that writes.")],
     limit: LimitOption = 50,
     why: Annotated[bool, typer.Option("--why", help="Only say which views answer it, and why others do not.")] = False,
+    env: EnvOption = None,
     lake: LakeOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Query the lake with Spark SQL."""
     with working("Running", as_json):
-        opened = locate(lake).open()
+        opened = locate(lake).open(environment=env)
         answer = opened.answer(query) if why else None
         rows = opened.sql(query) if answer is None else answer.frame
     if answer is None:

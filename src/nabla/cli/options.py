@@ -21,6 +21,10 @@ LakeOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on standard output, for programs.")]
 DebugOption = Annotated[bool, typer.Option("--debug", help="Show Python's traceback when something goes wrong.")]
 LimitOption = Annotated[int, typer.Option("--limit", min=1, help="Show at most this many rows.")]
+EnvOption = Annotated[
+    str | None,
+    typer.Option("--env", help="See the lake through this environment.", show_default=False),
+]
 NamesArgument = Annotated[list[str] | None, typer.Argument(help="Views. Default: all.", show_default=False)]
 ModeOption = Annotated[
     Mode | None,

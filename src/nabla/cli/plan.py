@@ -61,6 +61,8 @@ class ProjectPlan:
     objects: tuple[PlannedObject, ...]
     kept: frozenset[tuple[str, str]] = frozenset()
     """The elements of the project that mean what the lake has."""
+    as_in_lake: frozenset[str] = frozenset()
+    """The views that the project defines as the lake does, whatever an environment of it has."""
 
     @property
     def large(self) -> tuple[PlannedObject, ...]:
@@ -110,7 +112,8 @@ def plan_project(project: Project, lake: Lake, tell: Tell) -> ProjectPlan:
         finally:
             comparison.forget_temporary_views()
         objects = comparison.objects(project.definitions, limit)
-    return ProjectPlan(project.name, str(project.lake), objects, frozenset(comparison.same))
+    kept, as_in_lake = frozenset(comparison.same), frozenset(comparison.as_in_lake)
+    return ProjectPlan(project.name, str(project.lake), objects, kept, as_in_lake)
 
 
 class _Comparison(Builder):
@@ -121,6 +124,7 @@ class _Comparison(Builder):
         self.plans = plans
         self.noted: dict[str, PlannedObject] = {}
         self.same: set[tuple[str, str]] = set()
+        self.as_in_lake: set[str] = set()
         self.temporary: list[str] = []
         self.stale = {name for name, status in lake.status().items() if status.stale}
 
@@ -175,6 +179,8 @@ class _Comparison(Builder):
         for view, entry in zip(views, found, strict=True):
             if entry is not None and entry.kind != "view":
                 raise self.lake.context.names(self.plans.state).exists(entry, view)
+        if all(found) and all(map(self.plans.means_as_in_the_lake, views)):
+            self.as_in_lake |= {view.name for view in views}
         differs = {view.name: said for view in views if (said := self.plans.compare(view))}
         if not differs and all(found):
             self.same.add((element.kind, element.name))
@@ -193,7 +199,8 @@ class _Comparison(Builder):
 
     def _graph(self) -> Mapping[str, Iterable[str]]:
         """What each view and constraint reads, after the run."""
-        stored = {n: sources_of(e) for n, e in self.plans.state.entries.items() if is_derived(e)}
+        entries = map(self.lake.context.log.origin, self.plans.state.entries.values())
+        stored = {entry.name: sources_of(entry) for entry in entries if is_derived(entry)}
         return stored | {name: view.sources for name, view in self.plans.views.items()}
 
     def _completed(

@@ -12,8 +12,8 @@ import typer
 from rich.markup import escape
 
 from nabla.cli import show
-from nabla.cli.locate import is_lake, locate
-from nabla.cli.options import DebugOption, JsonOption, LakeOption, ModeOption
+from nabla.cli.locate import LocatedLake, is_lake, locate
+from nabla.cli.options import DebugOption, EnvOption, JsonOption, LakeOption, ModeOption
 from nabla.cli.output import err, out, print_json, reporting, table, working
 from nabla.errors import NablaError
 
@@ -25,6 +25,7 @@ STYLES = {"new": "green", "changed": "yellow", "gone": "red", "same": "dim"}
 
 @reporting
 def plan(
+    env: EnvOption = None,
     lake: LakeOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
@@ -37,7 +38,10 @@ def plan(
     place = locate(lake)
     folder = place.project()
     with working("Starting Spark", as_json) as tell, tempfile.TemporaryDirectory() as scratch:
-        opened = place.open() if is_lake(place.lake) else nabla.open(Path(scratch) / "lake", spark=place.session())
+        if is_lake(place.lake):
+            opened = place.open(environment=_existing(place, env))
+        else:
+            opened = nabla.open(Path(scratch) / "lake", spark=place.session())
         tell("Comparing")
         found = plan_project(load_project(folder, opened.spark), opened, tell)
     if as_json:
@@ -51,6 +55,10 @@ def run(
     rebuild: Annotated[
         bool, typer.Option("--rebuild", help="The same as --yes: build changed views again, however large they are.")
     ] = False,
+    env: Annotated[
+        str | None,
+        typer.Option("--env", help="Build only what differs from the lake, into this environment.", show_default=False),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before something large is built again.")] = False,
     mode: ModeOption = None,
     lake: LakeOption = None,
@@ -59,26 +67,45 @@ def run(
 ) -> None:
     """Bring a project up to date: load missing tables, build missing views and those whose definition changed, refresh the
     others. `nabla plan` says what it will do."""
+    from nabla.cli.environments import run_in_environment
     from nabla.cli.plan import plan_project
     from nabla.cli.projects import run_project
     from nabla.frontends.pipelines.project import load_project
+    from nabla.lake.environments.environments import begin, check_name
 
     place = locate(lake)
     with working("Starting Spark", as_json) as tell:
         folder = place.project()
+        if env is not None:
+            check_name(env)
         opened = place.open(create=True)
+        seen = opened if env is None else place.open(environment=_existing(place, env))
         tell("Reading the project")
-        project = load_project(folder, opened.spark)
-        planned = plan_project(project, opened, tell) if opened.status() else None
+        project = load_project(folder, seen.spark)
+        planned = plan_project(project, seen, tell) if seen.status() else None
     if planned is not None and planned.large and not (yes or rebuild):
         _ask(planned, as_json)
     with working("Running", as_json) as tell:
-        kept = planned.kept if planned is not None else frozenset()
-        result = run_project(project, opened, mode=mode, rebuild=True, tell=tell, kept=kept)
+        if env is not None:
+            begin(opened.context.log, env)
+            result = run_in_environment(project, place.open(environment=env), planned, mode=mode, tell=tell)
+        else:
+            kept = planned.kept if planned is not None else frozenset()
+            result = run_project(project, opened, mode=mode, rebuild=True, tell=tell, kept=kept)
     if as_json:
         print_json(result)
     else:
         show.run(result)
+
+
+def _existing(place: LocatedLake, env: str | None) -> str | None:
+    """The environment if it is there: a plan for a new one is a plan for the lake."""
+    from nabla.lake.environments.environments import environments
+    from nabla.storage.lakelog import LakeLog
+
+    if env is None:
+        return None
+    return env if env in [one.name for one in environments(LakeLog.open(str(place.lake)))] else None
 
 
 def _ask(planned: ProjectPlan, as_json: bool) -> None:

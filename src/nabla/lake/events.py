@@ -38,7 +38,9 @@ from nabla.lake.reports import ViewReport
 
 _LOG = logging.getLogger("nabla")
 
-RunKind = Literal["refresh", "create", "transaction", "revert", "propagate", "verify", "drop", "optimize", "alter"]
+RunKind = Literal[
+    "refresh", "create", "transaction", "revert", "propagate", "verify", "drop", "optimize", "alter", "promote"
+]
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ MOST_COMMITS = 2_000
 
 def vacuum_lake(context: LakeContext, dry_run: bool, older_than: datetime.timedelta) -> Vacuumed:
     """Delete files that no view, no subscription and no version younger than `older_than` needs."""
+    context.log.refuse_here("a vacuum")
     keep = needed_versions(context, context.log.state())
     return vacuum(context.log, keep, grace=older_than.total_seconds(), dry_run=dry_run)
 

@@ -52,6 +52,13 @@ REPLACED_COLUMNS = "replaced_columns"
 DENIED = "denied"
 """The key of a definition under which a constraint has the rules of the denial that it was made from."""
 
+ENVIRONMENT = "environment"
+"""The kind of the entry that an environment has itself, under its name and a slash. Its objects have names as `dev/revenue`."""
+PATHS = "paths"
+"""The fact of an object in an environment that has the paths of the tables that it was computed from, by their names."""
+GONE = "gone"
+"""The kind of an entry of an environment that says that it lacks an object of the lake."""
+
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """Names of objects are identifiers: they are shown in terminals and written into queries."""
 
@@ -172,16 +179,29 @@ class Entry:
 
 @dataclass(frozen=True)
 class LakeState:
-    """A version of the lake. `file` is where its content is stored."""
+    """A version of the lake. `file` is where its content is stored. `environments` are the entries of all environments, under
+    names as `dev/revenue`. A state as an environment shows it has the lake's own `beneath`."""
 
     version: int
     entries: Mapping[str, Entry]
     file: DataFile
+    environments: Mapping[str, Entry] = field(default_factory=dict)
+    beneath: LakeState | None = None
+
+    @property
+    def everything(self) -> dict[str, Entry]:
+        """All entries, those of environments among them."""
+        return {**self.entries, **self.environments}
+
+    def with_entries(self, entries: Mapping[str, Entry]) -> LakeState:
+        """This state with other entries, those of environments among them."""
+        own = {name: entry for name, entry in entries.items() if not is_in_environment(name)}
+        return replace(self, entries=own, environments={n: e for n, e in entries.items() if n not in own})
 
     @property
     def settled(self) -> LakeState:
         """This state once all promises have been kept: how callers see it."""
-        return replace(self, entries={name: entry.settled for name, entry in self.entries.items()})
+        return self.with_entries({name: entry.settled for name, entry in self.everything.items()})
 
     def changed(self, changes: Mapping[str, Entry | None]) -> dict[str, Entry]:
         """The entries after some were put or (None) taken away."""
@@ -194,20 +214,24 @@ class LakeState:
         if expected.version == self.version:
             return
         for name in sorted({*changes, *reads}):
-            alike = expected.entries.get(name) == self.entries.get(name)
+            alike = expected.find(name) == self.find(name)
             if not alike and (name in changes or not self.has_same_content(expected, name)):
                 raise Conflict(
                     "NABLA_CONFLICT", f'"{name}" was changed in the meantime', remedy="Repeat the operation."
                 )
+
+    def find(self, name: str) -> Entry | None:
+        """The entry of this name, which may be that of an object in an environment."""
+        return (self.environments if is_in_environment(name) else self.entries).get(name)
 
     def has_same_content(self, other: LakeState, name: str) -> bool:
         """Whether an object is the same in another state, or was only compacted in between."""
         return self._content(name) == other._content(name)
 
     def _content(self, name: str) -> object:
-        entry = self.entries.get(name)
-        if entry is None:
-            return None
+        entry = self.find(name)
+        if entry is None or "data" not in entry.parts:
+            return entry
         facts = {fact: value for fact, value in entry.facts.items() if fact not in (SAME_AS, AHEAD)}
         if "sources" in facts:
             there = self.entries
@@ -218,14 +242,19 @@ class LakeState:
         return entry.kind, entry.definition, data.path, entry.content_version(data.version), facts
 
 
+def is_in_environment(name: str) -> bool:
+    """Whether the name of an entry is that of an object in an environment, or of an environment."""
+    return "/" in name
+
+
 def format_of(entries: Mapping[str, Entry]) -> int:
     """The oldest format that has all of a catalog. A Nabla that knows no deletion vectors would break tables that have some,
     one that knows no schedules of single sources would not let a view follow them, one that knows no denials would check
     none, one that knows no recursion of sets could not load it, one that does not know that a view relies on a key would let
     the key be dropped, and one that does not know that a feed was shortened would take what is left for all changes. One that
     knows no change data feed would leave changes out of it, and one that knows no eras would take an older version's columns
-    for those of the newest."""
-    return max((_format_of(entry) for entry in entries.values()), default=1)
+    for those of the newest. One that knows no environments would take the names of their objects for damage."""
+    return max((6 if is_in_environment(name) else _format_of(entry) for name, entry in entries.items()), default=1)
 
 
 def _format_of(entry: Entry) -> int:
@@ -245,13 +274,13 @@ def to_table(entries: Mapping[str, Entry]) -> pa.Table:
     """The entries as the lake log stores them, a row each."""
     rows = [
         {
-            "name": entry.name,
+            "name": name,
             "kind": entry.kind,
             "definition": _definition_text(entry),
             "parts": json.dumps({name: part.to_json() for name, part in entry.parts.items()}),
             "facts": json.dumps(entry.facts),
         }
-        for entry in entries.values()
+        for name, entry in entries.items()
     ]
     return pa.Table.from_pylist(rows, SCHEMA)
 
@@ -263,15 +292,17 @@ def from_table(table: pa.Table, place: str) -> dict[str, Entry]:
         entries = {row["name"]: _entry(row) for row in table.to_pylist()}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise corrupt(place, f"the lake's catalog cannot be understood: {error!r}") from error
-    for entry in entries.values():
+    for name, entry in entries.items():
+        parts = [part for part in name.split("/") if part or entry.kind != ENVIRONMENT]
+        misplaced = entry.kind in (ENVIRONMENT, GONE) and not is_in_environment(name)
+        if misplaced or len(parts) > 2 or not all(map(_NAME.fullmatch, parts)):
+            raise corrupt(place, f"{name!r} cannot be a name")
         _check_places(entry, place)
     return entries
 
 
 def _check_places(entry: Entry, lake: str) -> None:
     """Refuse tables outside of the lake's folder, unless they are registered: a lake writes to its own ones."""
-    if not _NAME.fullmatch(entry.name):
-        raise corrupt(lake, f"{entry.name!r} cannot be a name")
     for part in entry.parts.values():
         if entry.kind != "registered" or part.pending is not None:
             boundary.check_path(part.path, lake, f"{entry.kind} {entry.name!r}")
@@ -281,7 +312,9 @@ def _check_places(entry: Entry, lake: str) -> None:
 
 def _entry(row: Mapping[str, str]) -> Entry:
     parts = {name: Part.from_json(part) for name, part in json.loads(row["parts"]).items()}
-    return Entry(row["name"], row["kind"], _parsed(row["definition"]), parts, json.loads(row["facts"]))
+    return Entry(
+        row["name"].rpartition("/")[2], row["kind"], _parsed(row["definition"]), parts, json.loads(row["facts"])
+    )
 
 
 _MOST_TEXTS = 1024

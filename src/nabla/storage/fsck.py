@@ -84,7 +84,7 @@ class _Examination:
             state = self._lake.state()
         except NablaError as error:
             return Checkup(0, 0, (*found, Damage(error.place, error.message, error.remedy)))
-        for entry in state.entries.values():
+        for entry in state.everything.values():
             for part in entry.parts.values():
                 found += self._check_part(entry, part, state)
         return Checkup(self._tables, self._files, tuple(found))

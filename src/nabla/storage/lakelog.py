@@ -14,7 +14,6 @@ import threading
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -22,9 +21,18 @@ from deltalake import Schema
 
 from nabla._cached import cached_property
 from nabla.errors import Conflict, MachineFault, NablaError
-from nabla.storage import boundary, capture, deltalog, files, locations, machine, reading
+from nabla.storage import boundary, deltalog, files, locations, machine, reading
 from nabla.storage.boundary import LOG, STAGING, TABLES
-from nabla.storage.catalog import MARKS_ROWS, SCHEMA, Entry, LakeState, Part, Pending, format_of, from_table, to_table
+from nabla.storage.catalog import (
+    MARKS_ROWS,
+    SCHEMA,
+    Entry,
+    LakeState,
+    Part,
+    Pending,
+    format_of,
+    from_table,
+)
 from nabla.storage.deltalog import corrupt, no_version
 from nabla.storage.lake_checks import (
     check_after_fence,
@@ -39,18 +47,16 @@ from nabla.storage.lake_checks import (
     warn_unkept,
     warn_unsure,
 )
+from nabla.storage.lake_commit import metadata_of_commit, named_files, new_transaction, write_catalog
 from nabla.storage.lake_history import Record, records
 from nabla.storage.locations import Location
-from nabla.storage.machine import current, refuse_forked
+from nabla.storage.machine import refuse_forked
 from nabla.storage.pending_table import PreparedTable
 from nabla.storage.table import Snapshot, StoredTable
 from nabla.storage.uncommitted import Leases, note
 
 Reads = Callable[[LakeState], Collection[str]]
 """Finds, in the newest state, the objects that a commit depends on beside those that it changes."""
-
-_LARGE = 1 << 16
-"""Bytes of a catalog above which the better compression is worth its time."""
 
 
 class LakeLog:
@@ -82,11 +88,11 @@ class LakeLog:
             boundary.check_lake(log.path)
             locations.make_folder(os.path.join(log.path, TABLES))
             locations.make_folder(os.path.join(log.path, STAGING))
-            file = _write_catalog(log._log.folder, {})
+            file = write_catalog(log._log.folder, {})
             schema_json = Schema.from_arrow(SCHEMA).to_json()
             machine.point("lake.create")
             try:
-                said = {**_metadata("create", new_transaction(), {}), MARKS_ROWS: marks_rows}
+                said = {**metadata_of_commit("create", new_transaction(), {}), MARKS_ROWS: marks_rows}
                 StoredTable.create(log._log.folder, schema_json, [file], said)
             except Conflict:
                 locations.remove(os.path.join(log._log.folder, file.path))
@@ -115,8 +121,31 @@ class LakeLog:
         """Whether deleted rows of new tables are marked by deletion vectors, as the one who made the lake has decided."""
         return bool(self._log.metadata(0).get(MARKS_ROWS, True)) and not locations.is_url(self.path)
 
+    is_whole = True
+    """Whether it is that of the lake itself, and not seen through an environment."""
+
+    @property
+    def shown_as(self) -> str:
+        """The name under which a session knows the lake."""
+        return self.path
+
     def state(self, version: int | None = None) -> LakeState:
         """The newest state, with its tables in place, or an older one as it was. Microseconds if nothing is new."""
+        return self.whole_state(version)
+
+    def is_shared(self, name: str) -> bool:
+        """Whether an object is the lake's and this is one of its environments."""
+        return False
+
+    def origin(self, entry: Entry) -> Entry:
+        """The entry of an object as the lake itself has it, where an environment shows it otherwise."""
+        return entry
+
+    def refuse_here(self, what: str) -> None:
+        """Refuse what is for the lake itself, where this is an environment."""
+
+    def whole_state(self, version: int | None = None) -> LakeState:
+        """A state as it is stored: that of the lake, with all environments."""
         refuse_forked()
         with self._lock:
             latest = self._log.latest()
@@ -135,13 +164,14 @@ class LakeLog:
 
     def _older(self, version: int, latest: int) -> LakeState:
         """An earlier state. Promises that it made have been kept since, but for those that still stand."""
-        waiting = {(p.path, p.version) for e in self.state().entries.values() for p in e.parts.values() if p.pending}
+        now = self.whole_state().everything.values()
+        waiting = {(p.path, p.version) for e in now for p in e.parts.values() if p.pending}
         found = self._read(version, latest)
         entries = {
             name: entry if any((p.path, p.version) in waiting for p in entry.parts.values()) else entry.settled
-            for name, entry in found.entries.items()
+            for name, entry in found.everything.items()
         }
-        return replace(found, entries=entries)
+        return found.with_entries(entries)
 
     def commit(
         self,
@@ -166,7 +196,7 @@ class LakeLog:
         synced = False
         with self._lock:
             while True:
-                base = self.state()
+                base = self.whole_state()
                 base.check_unchanged(expected, changes, reads(base))
                 try:
                     self._check_parts(signed, base, newest_fence(self._log, expected.version, base.version))
@@ -182,7 +212,7 @@ class LakeLog:
                         raise
                     synced = True
                 try:
-                    return self._attempt(base, signed, _metadata(operation, transaction, said, cutoff))
+                    return self._attempt(base, signed, metadata_of_commit(operation, transaction, said, cutoff))
                 except Conflict:
                     continue  # somebody else's commit came first: is it in the way?
 
@@ -247,7 +277,8 @@ class LakeLog:
         try:
             table = locations.read_parquet(path)
             file = files.DataFile(commit.adds[0], table.num_rows, locations.size(path))
-            return LakeState(version, from_table(reading.conform(table, SCHEMA), self.path), file)
+            entries = from_table(reading.conform(table, SCHEMA), self.path)
+            return LakeState(version, {}, file).with_entries(entries)
         except FileNotFoundError as error:
             if version < latest:
                 raise NablaError("NABLA_VERSION_GONE", f"version {version} was vacuumed", place=self.path) from error
@@ -260,9 +291,10 @@ class LakeLog:
             raise corrupt(self.path, f"the file {path} cannot be read: {error}") from error
 
     def _attempt(self, base: LakeState, changes: Mapping[str, Entry | None], metadata: Mapping[str, Any]) -> LakeState:
-        entries = base.changed(changes)
+        entries = {name: entry for name, entry in base.everything.items() if name not in changes}
+        entries |= {name: entry for name, entry in changes.items() if entry is not None}
         metadata = {**metadata, "format": format_of(entries)}
-        file = _write_catalog(self._log.folder, entries)
+        file = write_catalog(self._log.folder, entries)
         locations.sync([os.path.join(self._log.folder, file.path)])
         machine.point("lake.commit")
         try:
@@ -280,7 +312,7 @@ class LakeLog:
             except OSError:
                 warn_unsure(version, self.path, error)
         machine.point("lake.committed")
-        settled = self._settle(LakeState(version, entries, file))
+        settled = self._settle(LakeState(version, {}, file).with_entries(entries))
         for unkept in self._unkept.values():
             warn_unkept(unkept)
         return settled
@@ -294,14 +326,14 @@ class LakeLog:
         """
         settled: dict[str, Entry] = {}
         unkept: dict[str, NablaError] = {}
-        for entry in state.entries.values():
+        for name, entry in state.everything.items():
             waiting = {part.path: error for part in entry.parts.values() if (error := self._try(part, state.version))}
-            settled[entry.name] = entry if waiting else entry.settled
+            settled[name] = entry if waiting else entry.settled
             unkept |= waiting
             if "data" in entry.parts and isinstance(rows := entry.facts.get("rows"), int):
                 self.table(entry.parts["data"].path).expect(entry.parts["data"].version, rows)
         machine.point("roll.done")
-        self._state, self._unkept = replace(state, entries=settled), unkept
+        self._state, self._unkept = state.with_entries(settled), unkept
         return self._state
 
     def _try(self, part: Part, lake_version: int) -> NablaError | None:
@@ -340,11 +372,11 @@ class LakeLog:
         """The files that promised commits name: they must not vanish after the lake commit."""
         for entry in changes.values():
             for part in entry.parts.values() if entry else ():
-                yield from (os.path.join(self.folder(part), path) for path in _named_files(part))
+                yield from (os.path.join(self.folder(part), path) for path in named_files(part))
 
     def _check_parts(self, changes: Mapping[str, Entry | None], base: LakeState, cutoff: float | None = None) -> None:
         """Refuse promises that cannot be kept, because after the lake commit it would be too late."""
-        known = {part.path for entry in base.entries.values() for part in entry.parts.values()} if cutoff else ()
+        known = {part.path for entry in base.everything.values() for part in entry.parts.values()} if cutoff else ()
         for part in (part for entry in changes.values() if entry for part in entry.parts.values()):
             if part.pending is not None and part.path in self._unkept:
                 raise self._unkept[part.path]
@@ -353,46 +385,9 @@ class LakeLog:
                 raise corrupt(folder, f"version {part.version} does not exist")
             if part.pending is not None and latest != part.version - 1:
                 raise foreign_write(folder, latest)
-            named = _named_files(part)
+            named = named_files(part)
             for path in named:
                 if not locations.exists(os.path.join(folder, path)):
                     raise vacuumed_too_early(folder, path)
             if cutoff is not None:
                 check_after_fence(self.table(part), part, named, cutoff, is_new=part.path not in known)
-
-
-def _named_files(part: Part) -> list[str]:
-    """The files that a promised commit names, recorded changes and deletion vectors among them."""
-    if part.pending is None:
-        return []
-    beside = capture.named_beside(part.pending.metadata)
-    return list(dict.fromkeys((*(path for file in part.pending.adds for path in file.paths), *beside)))
-
-
-def _write_catalog(folder: str, entries: Mapping[str, Entry]) -> files.DataFile:
-    path = f"{uuid.uuid4().hex}.parquet"
-    locations.make_folder(folder)
-    table = to_table(entries)
-    whole = os.path.join(folder, path)
-    note(whole)
-    compression = "zstd" if table.nbytes > _LARGE else "snappy"
-    locations.write_parquet(table, whole, compression=compression, use_dictionary=False, write_statistics=False)
-    return files.DataFile(path, table.num_rows, locations.size(whole))
-
-
-def _metadata(
-    operation: str, transaction: str, objects: Mapping[str, Mapping[str, Any]], cutoff: float | None = None
-) -> dict[str, Any]:
-    return {
-        "format": format_of({}),
-        "operation": operation,
-        "transaction": transaction,
-        "timestamp": int(current().now() * 1000),
-        "objects": dict(objects),
-        **({} if cutoff is None else {"cutoff": cutoff}),
-    }
-
-
-def new_transaction() -> str:
-    """A name for a commit that no other has."""
-    return uuid.uuid4().hex

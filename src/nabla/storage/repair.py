@@ -74,7 +74,7 @@ class Repairs:
         assert found is not None
         set_aside(deltalog.commit_path(self._log.folder, version))
         before = self._lake.recorded(version - 1)
-        changed = [name for name, entry in found.entries.items() if entry != before.settled.entries.get(name)]
+        changed = [name for name, entry in found.entries.items() if entry != before.settled.everything.get(name)]
         metadata = {
             "format": format_of(found.entries),
             "operation": "repair",
@@ -118,7 +118,7 @@ class Repairs:
         found: dict[tuple[str, int], tuple[Pending, int]] = {}
         for version in range(self._log.latest() + 1):
             with suppress(NablaError):  # vacuumed, or damaged as well
-                for entry in self._lake.recorded(version).entries.values():
+                for entry in self._lake.recorded(version).everything.values():
                     for part in entry.parts.values():
                         if part.pending is not None:
                             found.setdefault((part.path, part.version), (part.pending, version))

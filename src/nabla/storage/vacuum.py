@@ -53,7 +53,7 @@ def vacuum(
     """
     if grace < 0:
         raise NablaError("NABLA_GRACE", f"a vacuum cannot keep files for {grace:g} seconds", remedy="Use zero or more.")
-    state = lake.state()
+    state = lake.whole_state()
     cutoff = min(current().now() - grace, uncommitted.oldest_living(lake.path) or math.inf)
     doomed = _doomed(lake, state, keep, cutoff, only)[:most]
     tables = tuple(os.path.join(lake.path, home, "") for home in (TABLES, STAGING))
@@ -93,7 +93,7 @@ def _doomed(
 def _owned(lake: LakeLog, state: LakeState) -> dict[str, int]:
     """The tables that the lake made, by path, with their current versions."""
     home = os.path.join(lake.path, TABLES) + os.sep
-    parts = (part for entry in state.entries.values() for part in entry.parts.values())
+    parts = (part for entry in state.everything.values() for part in entry.parts.values())
     return {p.path: p.version for p in parts if not locations.is_absolute(p.path) and lake.folder(p).startswith(home)}
 
 
@@ -147,7 +147,7 @@ def _version_at(table: StoredTable, cutoff: float) -> int:
 
 def _state_at(lake: LakeLog, log: StoredTable, cutoff: float) -> LakeState | None:
     try:
-        return lake.state(_version_at(log, cutoff))
+        return lake.whole_state(_version_at(log, cutoff))
     except NablaError as error:
         if error.code != "NABLA_VERSION_GONE":
             raise
@@ -155,7 +155,7 @@ def _state_at(lake: LakeLog, log: StoredTable, cutoff: float) -> LakeState | Non
 
 
 def _references(lake: LakeLog, state: LakeState | None) -> set[str]:
-    entries = state.entries.values() if state else ()
+    entries = state.everything.values() if state else ()
     return {os.path.realpath(lake.folder(part)) for entry in entries for part in entry.parts.values()}
 
 

@@ -22,7 +22,7 @@ from nabla.lake.objects.view import View
 from nabla.lake.plan.planning import Planning, planning
 
 if TYPE_CHECKING:
-    from nabla.frontends.pipelines.specification import Spec
+    from nabla.frontends.pipelines.specification import Spec, TableSource
     from nabla.lake.facade import Lake
 
 
@@ -91,7 +91,7 @@ def _known_tables(
     spec: Spec, empty: Lake, lake: Path | None, tests: Sequence[ViewTest], views: set[str]
 ) -> dict[str, TableShape]:
     defined = {name.lower() for name in views}
-    tables = {s.name: TableShape(columns_of_source(empty, s), s.key) for s in spec.tables}
+    tables = {s.name: shape for s in spec.tables if (shape := _loaded(empty, s)) is not None}
     stored = _stored_tables(lake) if lake is not None else {}
     taken = {name.lower() for name in tables}
     tables |= {name: shape for name, shape in stored.items() if name.lower() not in {*taken, *defined}}
@@ -100,6 +100,16 @@ def _known_tables(
             if name.lower() not in {*defined, *(known.lower() for known in tables)}:
                 tables[name] = TableShape(types.parse(rows.schema) if rows.schema else infer(rows))
     return tables
+
+
+def _loaded(empty: Lake, source: TableSource) -> TableShape | None:
+    """A table of the specification. Without its files and without a schema, only tests and the lake know its columns."""
+    try:
+        return TableShape(columns_of_source(empty, source), source.key)
+    except NablaError:
+        if source.schema is not None:
+            raise
+        return None
 
 
 def _stored_tables(folder: Path) -> Mapping[str, TableShape]:

@@ -31,6 +31,10 @@ class NamedTables(Protocol):
     @property
     def path(self) -> str: ...
 
+    @property
+    def folder(self) -> str:
+        """The folder of the lake, which all of its environments share."""
+
     def current(self) -> Mapping[str, NamedTable | NablaError]: ...
 
 
@@ -42,8 +46,8 @@ Answering = Callable[[DataFrame, Mapping[str, str]], DataFrame | str | None]
 
 
 class SessionNames:
-    """The names of one session: those of every lake that was shown in it. Where two lakes have the same name, it belongs to the
-    lake that was shown last, and goes with it.
+    """The names of one session: those of every lake that was shown in it, as it is or through an environment. Where two lakes
+    have the same name, it belongs to the lake that was shown last, and goes with it.
 
     A rule of the session's analyzer calls `renew` before a query looks its names up, so it does not matter who holds the
     session or who has committed in the meantime. Several threads may use one.
@@ -66,11 +70,18 @@ class SessionNames:
     def show(self, lake: NamedTables) -> None:
         """Show a lake's names from now on. Lakes that have lost all of their names to others are forgotten."""
         with self._lock:
+            self._forget_others_of(lake)
             self._lakes.pop(lake.path, None)
             self._lakes[lake.path] = lake
             self.renew()
             marks = self._marks()
             self._lakes = {path: own for path, own in self._lakes.items() if own is lake or _names_of(path, marks)}
+
+    def _forget_others_of(self, lake: NamedTables) -> None:
+        """A lake is shown as it is or through one environment: a name that this one lacks must not mean what others have."""
+        others = {path for path, own in self._lakes.items() if own.folder == lake.folder and path != lake.path}
+        self._lakes = {path: own for path, own in self._lakes.items() if path not in others}
+        self._owners = {name: path for name, path in self._owners.items() if path not in others}
 
     def forget(self) -> None:
         """Show no lake any more, until one is shown again."""

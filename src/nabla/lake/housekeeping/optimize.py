@@ -24,6 +24,7 @@ def optimize(context: LakeContext, names: Sequence[str]) -> OptimizeReport:
 
 
 def _optimize(context: LakeContext, names: Sequence[str]) -> OptimizeReport:
+    context.log.refuse_here("housekeeping")
     state, settings = context.log.state(), load_settings(context.log)
     wanted = [context.names(state).entry(name).name for name in names] or list(state.entries)
     wanted = [name for name in wanted if state.entries[name].kind != "registered"]

@@ -43,7 +43,7 @@ def is_switched_off() -> bool:
 
 def take_turn(context: LakeContext, before: int, moved: Collection[str]) -> None:
     """Do a piece of housekeeping, if the commits of a call since version `before` of the lake make it this call's turn."""
-    if not moved or is_switched_off():
+    if not moved or not context.log.is_whole or is_switched_off():
         return
     after = context.log.state().version
     if before // EVERY == after // EVERY:

@@ -32,6 +32,7 @@ _DOING = {
     "drop": "dropping",
     "optimize": "optimizing",
     "alter": "altering",
+    "promote": "promoting",
 }
 
 

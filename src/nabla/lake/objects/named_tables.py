@@ -28,6 +28,10 @@ class LakeTables:
 
     @property
     def path(self) -> str:
+        return self._log.shown_as
+
+    @property
+    def folder(self) -> str:
         return self._log.path
 
     @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 
 from sqlglot import tokenize
 from sqlglot.errors import SqlglotError
@@ -13,6 +13,7 @@ from nabla.algebra.nodes import Opaque
 from nabla.algebra.shape import Shape
 from nabla.answer.canonical import canonical, conjuncts_of
 from nabla.lake.objects.view import View
+from nabla.lake.plan.python_code import code_of
 
 _AS_WRITTEN = {TokenType.STRING, TokenType.RAW_STRING, TokenType.NATIONAL_STRING, TokenType.BYTE_STRING}
 """Tokens in which upper and lower case differ."""
@@ -51,13 +52,18 @@ def _listed(words: str, names: list[str]) -> Iterator[str]:
 
 def _meaning(view: View) -> Hashable:
     rules = (tuple(map(str, view.rules.program.clauses)), view.rules.program.columns(view.name)) if view.rules else None
-    functions = tuple(sorted((f.name, str(f.to_json())) for f in view.functions))
+    functions = {function.name: code_of(function) for function in view.functions}
     types = tuple(column.type for column in view.plan.columns)
-    return view.outputs, types, rules, functions, _Meaning().of(view.plan)
+    return view.outputs, types, rules, tuple(sorted(functions.values())), _Meaning(functions).of(view.plan)
 
 
 class _Meaning(Shape):
-    """The shape of a query in which conditions have one order, and a query that only Spark understands is its words."""
+    """The shape of a query in which conditions have one order, Python functions are what they do, and a query that only Spark
+    understands is its words."""
+
+    def __init__(self, functions: Mapping[str, str]) -> None:
+        super().__init__()
+        self._functions = functions
 
     def of(self, value: object) -> Hashable:
         match value:
@@ -65,9 +71,15 @@ class _Meaning(Shape):
                 return "opaque", words_of(value.sql), value.tables, tuple((c.type, c.nullable) for c in value.output)
             case Expr():
                 numbered = self.number(value)
-                parts = sorted(canonical(part).sql for part in conjuncts_of(numbered))
+                parts = sorted(self._spell(canonical(part).sql) for part in conjuncts_of(numbered))
                 return tuple(parts), value.type
         return super().of(value)
+
+    def _spell(self, text: str) -> str:
+        """The text with what Python functions do for their names, which are made from their code."""
+        for name, code in self._functions.items():
+            text = text.replace(name, code)
+        return text
 
 
 def words_of(sql: str) -> tuple[tuple[str, str], ...]:

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
 
 from nabla.engine import types
+from nabla.errors import NablaError
 from nabla.frontends.spark_sql.define import define
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.sources import current_source
@@ -54,13 +55,20 @@ class Planning:
 
     def define_rules(self, name: str, text: str) -> list[View]:
         """The definitions of all predicates of rules."""
-        stored = {n: columns_with_types(self.context, e) for n, e in self.state.entries.items() if not _is_of(e, name)}
+        others = (e for e in self.state.entries.values() if not _is_of(self.context.log.origin(e), name))
+        stored = {entry.name: columns_with_types(self.context, entry) for entry in others}
         planned = {n: [(f.name, f.dataType.simpleString()) for f in shape] for n, shape in self.shapes.items()}
         return define_rules(self.context, name, text, stored | planned)
 
     def find(self, name: str) -> Entry | None:
         """The object of the lake that has this name."""
-        return self.context.names(self.state).find(name)
+        found = self.context.names(self.state).find(name)
+        return None if found is None else self.context.log.origin(found)
+
+    def means_as_in_the_lake(self, view: View) -> bool:
+        """Whether the lake itself has a view of this name that means the same, where this is one of its environments."""
+        found = self.context.log.whole_state().entries.get(view.name)
+        return found is not None and found.kind == "view" and means_same(load_view(view.name, found.definition), view)
 
     def compare(self, view: View) -> str | None:
         """How a view differs from the lake's view of its name: None if both mean the same, or there is none."""
@@ -95,7 +103,10 @@ class Planning:
     def _rows_of(self, name: str) -> int:
         if name in self.rows or name not in self.state.entries:
             return self.rows.get(name, 0)
-        return current_source(self.context.log, name, self.state).after.rows
+        try:
+            return current_source(self.context.log, name, self.state).after.rows
+        except NablaError:  # a registered table that is away
+            return 0
 
     def _is_key(self, table: str, column: str) -> bool:
         return table not in self.shapes and is_declared_key(self.state.entries[table], column)

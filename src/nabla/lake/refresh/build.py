@@ -36,8 +36,9 @@ def build(context: LakeContext, views: Mapping[str, View], state: LakeState) -> 
     states and an empty feed, ready to be committed."""
     begun, observed = time.perf_counter(), current_run()
     observed.view_started([*views])
-    settings = meaning(context.spark.session)
-    views = {name: replace(view, settings=view.settings or settings) for name, view in views.items()}
+    if not all(view.settings for view in views.values()):
+        settings = meaning(context.spark.session)
+        views = {name: replace(view, settings=view.settings or settings) for name, view in views.items()}
     view = next(iter(views.values()))
     now = context.now(view.settings)
     sources = {name: current_source(context.log, name, state) for name in view.sources}

@@ -31,7 +31,7 @@ from nabla.storage import locations, machine
 from nabla.storage.boundary import PUBLICATIONS
 from nabla.storage.catalog import Entry, LakeState
 from nabla.storage.files import DataFile
-from nabla.storage.lakelog import new_transaction
+from nabla.storage.lake_commit import new_transaction
 from nabla.storage.machine import current
 from nabla.storage.uncommitted import Lease, Uncommitted
 

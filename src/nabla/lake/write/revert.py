@@ -30,6 +30,7 @@ from nabla.storage.changes import has_same_rows
 
 def revert(context: LakeContext, version: int) -> RevertReport:
     """Give everything the content back that it had at a version of the lake, in one commit."""
+    context.log.refuse_here("undo")
     try:
         with context.events.run("revert"):
             return retry(context, lambda: _attempt(context, version))

@@ -1,0 +1,1 @@
+"""Environments: views of a changed project beside those of the lake, over the same tables."""
