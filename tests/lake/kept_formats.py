@@ -52,6 +52,9 @@ def build(lake: Lake, format: int) -> None:
                 key=f"{name}_id",
                 enforce=True,
             )
+        if format >= 6:  # copies of sources
+            lake.register("five", query="SELECT id FROM range(5)", key="id")
+            lake.create_view("few", "SELECT COUNT(*) AS n FROM five WHERE id < 3")
         lake.create_view("both", "SELECT * FROM one FULL JOIN two ON one_id = two_id", detached=True)
     if format >= 6:  # tables and views with other columns than before
         lake.create_table("items", schema="id INT, price INT", data=[(n, n) for n in range(4)])

@@ -100,6 +100,23 @@ def test_a_column_that_is_gone_is_an_error_of_what_reads_the_table(lake: Lake, e
     assert lake.sql("SELECT * FROM events").count() == 1
 
 
+@pytest.mark.parametrize("versions", [1, 3])
+def test_a_table_that_was_created_again_is_not_taken_for_a_change(lake: Lake, events: Path, versions: int) -> None:
+    write_deltalake(events, pa.table({"id": [4], "day": ["b"]}), mode="append")
+    refreshed(lake)
+    shutil.rmtree(events)
+    for _ in range(versions):
+        write_deltalake(events, pa.table({"id": [9], "day": ["z"]}), mode="append")
+    report = lake.refresh()
+    assert (report["by_day"].mode, report["total"].mode) == ("full", "skip")
+    assert "NABLA_REPLACED" in report["by_day"].reason
+    assert bag(lake.read("by_day")) == {("z", versions): 1}
+    assert refreshed(lake)["by_day"].mode == "skip"
+    if versions > 1:  # restored by a new version of its own log: a change like any other
+        DeltaTable(events).restore(0)
+        assert refreshed(lake)["by_day"].mode == "incremental"
+
+
 @pytest.mark.parametrize("mode", ["auto", "full"])
 def test_a_view_is_recomputed_when_deletion_vectors_were_vacuumed(
     lake: Lake, spark: SparkSession, tmp_path: Path, mode: Any

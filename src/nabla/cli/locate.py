@@ -44,8 +44,8 @@ class LocatedLake:
         settings = self.spec.spark_settings if self.spec else {}
         return build_session("nabla", settings) if settings else None
 
-    def project(self) -> Path:
-        """The folder of the project."""
+    def described(self) -> Spec:
+        """The specification of the project."""
         if self.spec is None:
             raise NablaError(
                 "NABLA_PROJECT",
@@ -53,7 +53,7 @@ class LocatedLake:
                 place=str(self.lake),
                 remedy="Make a project with `nabla init NAME`, or go to the folder of one.",
             )
-        return self.spec.folder
+        return self.spec
 
     @property
     def mode(self) -> Mode:
@@ -73,10 +73,17 @@ def is_lake(folder: Path) -> bool:
     return (folder / "_nabla").is_dir()
 
 
-def locate(lake: Path | None) -> LocatedLake:
-    """The place that `--lake` names, or the one around the current folder."""
+def locate(lake: Path | None, spec: Path | None = None) -> LocatedLake:
+    """The place that `--lake` names, the lake of the project that `--spec` names, or the one around the current folder."""
     from nabla.frontends.pipelines.specification import find_spec, load_spec
 
+    if spec is not None:
+        if not spec.is_file():
+            raise NablaError(
+                "NABLA_PROJECT", "there is no such file", place=str(spec), remedy="Name the specification of a project."
+            )
+        named = load_spec(spec)
+        return LocatedLake(named.lake if lake is None else lake.expanduser().absolute(), named)
     folder = Path.cwd() if lake is None else lake.expanduser()
     if lake is not None and not folder.exists():
         return LocatedLake(folder.absolute())
@@ -84,6 +91,6 @@ def locate(lake: Path | None) -> LocatedLake:
         return LocatedLake(folder.resolve())
     spec_file = find_spec(folder)
     if spec_file is not None:
-        spec = load_spec(spec_file)
-        return LocatedLake(spec.lake, spec)
+        around = load_spec(spec_file)
+        return LocatedLake(around.lake, around)
     return LocatedLake(folder.resolve())

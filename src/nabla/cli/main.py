@@ -29,7 +29,7 @@ from nabla.cli.options import (
     NamesArgument,
 )
 from nabla.cli.output import out, print_json, reporting, working
-from nabla.cli.run import plan, run
+from nabla.cli.run import dry_run, plan, run
 from nabla.cli.testing import run_view_tests
 from nabla.cli.trust import trust
 from nabla.cli.watch import watch
@@ -77,21 +77,27 @@ def root(
 @app.command()
 @reporting
 def init(
-    name: Annotated[Path, typer.Argument(help="The folder to make.")],
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="NAME", help="The folder to make.", show_default=False)
+    ] = None,
+    name: Annotated[Path | None, typer.Option("--name", help="The same.", show_default=False)] = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Make a small project that works as it is: tables, views in SQL and Python, sample data."""
     from nabla.cli.starter import create_project
 
-    files = create_project(name)
+    wanted = folder or name
+    if wanted is None:
+        raise typer.BadParameter("give the name of a folder")
+    files = create_project(wanted)
     if as_json:
-        print_json({"project": name, "files": files})
+        print_json({"project": wanted, "files": files})
         return
     console = out()
     for file in files:
-        console.print(f"  [green]+[/] {name / file}")
-    console.print(f"\nNext: [bold]cd {name} && nabla run[/]")
+        console.print(f"  [green]+[/] {wanted / file}")
+    console.print(f"\nNext: [bold]cd {wanted} && nabla run[/]")
 
 
 @app.command()
@@ -143,6 +149,7 @@ def propagate(
 
 app.command()(run)
 app.command()(plan)
+app.command("dry-run")(dry_run)
 app.command()(promote)
 app.add_typer(env_app)
 app.command("test")(run_view_tests)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from pyspark.sql import DataFrame
 
+from nabla.cli.builder import Builder, Tell
+from nabla.cli.expectations import check_conditions
 from nabla.cli.load import columns_of_source
-from nabla.cli.projects import Builder, Tell
+from nabla.cli.reading import Reading
+from nabla.cli.streaming import Target
 from nabla.errors import NablaError
 from nabla.frontends.pipelines.project import Element, Project
 from nabla.lake.objects.graph import is_derived, sources_of
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
     from nabla.lake.facade import Lake
 
 Change = Literal["new", "changed", "same", "gone"]
-Costs = Literal["loaded", "built", "rebuilt", "recomputed", "read again", "refreshed", "kept", "dropped"]
+Costs = Literal["loaded", "built", "rebuilt", "recomputed", "read again", "streamed", "refreshed", "kept", "dropped"]
 
 ASK_ABOVE = "nabla.ask_above"
 LARGE_ROWS, LARGE_SECONDS = 10_000_000, 60.0
@@ -101,14 +104,15 @@ class Limit:
         return cost.rows > self.rows or cost.seconds > self.seconds
 
 
-def plan_project(project: Project, lake: Lake, tell: Tell) -> ProjectPlan:
-    """Compare a project with its lake."""
+def plan_project(project: Project, lake: Lake, reading: Reading, tell: Tell) -> ProjectPlan:
+    """Compare a project with its lake. An error where a dataset cannot be built."""
     limit = Limit.of(project.spec)
     with planning(lake.context) as plans:
-        comparison = _Comparison(lake, project.spec, plans, tell)
+        comparison = _Comparison(lake, project.spec, plans, reading, tell)
         try:
             comparison.plan_tables()
             comparison.build(project.definitions)
+            comparison.raise_failures()
         finally:
             comparison.forget_temporary_views()
         objects = comparison.objects(project.definitions, limit)
@@ -119,8 +123,8 @@ def plan_project(project: Project, lake: Lake, tell: Tell) -> ProjectPlan:
 class _Comparison(Builder):
     """Goes through a project as a run does, and notes what that would do instead of doing it."""
 
-    def __init__(self, lake: Lake, spec: Spec, plans: Planning, tell: Tell) -> None:
-        super().__init__(lake, spec, spec.mode, True, tell)
+    def __init__(self, lake: Lake, spec: Spec, plans: Planning, reading: Reading, tell: Tell) -> None:
+        super().__init__(lake, spec, spec.mode, True, tell, reading)
         self.plans = plans
         self.noted: dict[str, PlannedObject] = {}
         self.same: set[tuple[str, str]] = set()
@@ -140,6 +144,7 @@ class _Comparison(Builder):
         """Drop the temporary views of the project: they stand for tables as they are planned."""
         for name in self.temporary:
             self.lake.spark.catalog.dropTempView(name)
+        self.reading.forget()
 
     def objects(self, elements: Sequence[Element], limit: Limit) -> tuple[PlannedObject, ...]:
         """All that was noted, what is computed from it, and what the project does not define."""
@@ -168,6 +173,28 @@ class _Comparison(Builder):
         change: Change = "same" if exists else "new"
         cost: Costs = "read again" if exists else "loaded"
         self._note(PlannedObject(element.name, "table", change, cost, reason, element.place))
+
+    def _keep_stream(self, element: Element, target: Target) -> None:
+        if element.kind == "sink":
+            target.check()
+            return
+        exists = self.plans.find(element.name) is not None
+        shape = target.visible_shape()
+        if not exists:
+            self.plans.add_table(element.name, shape)
+        change: Change = "same" if exists else "new"
+        cost: Costs = "streamed" if exists else "loaded"
+        self._note(PlannedObject(element.name, "streaming table", change, cost, "", element.place))
+
+    def _keep_expectations(self, element: Element, query: str | DataFrame) -> None:
+        """They are constraints, which a run keeps."""
+
+    def _check_expectations(self, element: Element, frame: DataFrame) -> None:
+        """The conditions are looked at, and no rows."""
+        check_conditions(element.expectations, frame, element.place)
+
+    def _refresh(self, names: Collection[str]) -> None:
+        """Nothing is refreshed for a plan."""
 
     def _keep_temporary_view(self, element: Element, frame: DataFrame) -> None:
         super()._keep_temporary_view(element, frame)

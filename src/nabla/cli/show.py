@@ -33,6 +33,13 @@ def run(result: Run) -> None:
     fresh = {built.name for built in result.built}
     rows += [report_row(report) for name, report in result.refreshed.items() if name not in fresh]
     _views(rows)
+    for built in result.built:
+        for one in built.expectations:
+            style = "dim" if one.failed == 0 else "yellow"
+            said = {"warn": "do not meet", "drop": "were dropped by", "fail": "do not meet"}[one.action]
+            console.print(
+                f"[{style}]{escape(built.name)}  {one.failed:,} rows {said} {escape(one.name)}[/]", soft_wrap=True
+            )
     for name in result.strangers:
         console.print(f"[yellow]note[/]  the lake has a view {name} that the project does not define; it was refreshed")
 

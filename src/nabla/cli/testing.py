@@ -50,7 +50,8 @@ def run_view_tests(
     from nabla.frontends.pipelines.project import load_project
 
     place = locate(None)
-    root = place.project()
+    described = place.described()
+    root = described.folder
     home = (root / "tests" if folder is None else folder).resolve()
     tests = read_tests(home, root) if home.is_dir() else []
     if not tests:
@@ -60,7 +61,7 @@ def run_view_tests(
     with working("Starting Spark", as_json) as tell, tempfile.TemporaryDirectory() as scratch:
         session = place.session() or build_session("nabla")
         tell("Reading the project")
-        project = load_project(root, session)
+        project = load_project(described, session)
         views = read_views(project, place.lake if is_lake(place.lake) else None, tests, Path(scratch) / "empty", tell)
         runner = Runner(views, Path(scratch), seed, tell)
         runner.check(tests)

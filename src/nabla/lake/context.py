@@ -34,6 +34,7 @@ class LakeContext:
 
     def __init__(self, log: LakeLog, spark: SparkSession | None, trust: Trust) -> None:
         self.log = log
+        self.trust = trust
         self.spark = LakeSpark(log, spark, trust)
         self.subscriptions = Subscriptions(log)
         self.events = Events(log.path)

@@ -13,6 +13,7 @@ from nabla.explain.explanation import Explanation, Subject, explain
 from nabla.explain.notes import Stored
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.graph import is_derived
+from nabla.lake.objects.origins import is_copy, last_copied
 from nabla.lake.objects.view import View, load_view
 from nabla.lake.refresh.ahead import leads_to
 from nabla.lake.refresh.facts import PinnedVersions, RefreshInputs, StaleViews, moments_of, state_snapshots
@@ -42,7 +43,7 @@ def explain_view(context: LakeContext, name: str, mode: Mode, form: FormName | N
         view=view.plan,
         definition=_definition(view),
         obstacles=view.obstacles,
-        notes=view.notes,
+        notes=(*view.notes, *_copies(state, view)),
         last=last_refresh(entry),
         rows=entry.facts.get("rows", 0),
         version=entry.parts["data"].version,
@@ -54,6 +55,16 @@ def explain_view(context: LakeContext, name: str, mode: Mode, form: FormName | N
         form=form,
     )
     return explain(subject)
+
+
+def _copies(state: LakeState, view: View) -> tuple[str, ...]:
+    """What it takes to bring the copies of sources up to date that a view reads."""
+    entries = (state.entries[name] for name in sorted(view.sources))
+    return tuple(
+        f"{e.name} is the lake's copy of a source, brought up to date first; the last time: {last_copied(e)}"
+        for e in entries
+        if is_copy(e)
+    )
 
 
 def _definition(view: View) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -18,7 +17,6 @@ from nabla.lake.advise.advise import ADVISED, Proposal
 from nabla.lake.alter.alter_table import alter_table
 from nabla.lake.alter.alter_view import alter_view
 from nabla.lake.alter.alteration import Wanted
-from nabla.lake.alter.follow_registered import follow_registered
 from nabla.lake.answer.accelerate import accelerate
 from nabla.lake.answer.answer import Answer, Views, answer_query
 from nabla.lake.answer.run_sql import run_sql
@@ -33,6 +31,7 @@ from nabla.lake.refresh.propagate import check_propagate, propagate_views
 from nabla.lake.refresh.refresh import refresh_views
 from nabla.lake.refresh.schedule import Schedule
 from nabla.lake.refresh.subscriptions import Callback, Subscription
+from nabla.lake.registering import Registering
 from nabla.lake.reports import (
     AlterReport,
     CheckReport,
@@ -51,7 +50,7 @@ from nabla.storage.vacuum import Vacuumed
 
 
 @check_arguments
-class Lake(Writing):
+class Lake(Registering, Writing):
     """Use `nabla.open`. All methods may be called from several threads, and several processes may use one lake."""
 
     # ------------------------------------------------------------------ tables
@@ -88,15 +87,6 @@ class Lake(Writing):
         """
         create_table.create_nested(self._context, name, schema, data)
         return nested(name)
-
-    def register(self, name: str, path: str | os.PathLike[str], key: str | Sequence[str] | None = None) -> None:
-        """Take an existing Delta table into the lake, to read it only: whoever writes it goes on doing so.
-
-        Columns that are added, renamed or widened later are followed by the next refresh, or when the same table is registered
-        again under its name.
-        """
-        follow_registered(self._context, [name] if name in self._context.log.state().entries else [])
-        create_table.register(self._context, name, path, key)
 
     def alter_table(
         self,

@@ -8,6 +8,7 @@ from nabla.errors import NablaError
 from nabla.lake.context import LakeContext
 from nabla.lake.explain import last_refresh
 from nabla.lake.objects.graph import is_derived
+from nabla.lake.objects.origins import behind, is_copy, last_copied
 from nabla.lake.objects.sources import table_of
 from nabla.lake.objects.view import load_view
 from nabla.lake.refresh.facts import PinnedVersions, StaleViews
@@ -19,15 +20,16 @@ from nabla.storage.catalog import Entry
 def lake_status(context: LakeContext) -> LakeStatus:
     """The status of all tables, views and constraints."""
     state = context.log.state()
-    stale = StaleViews(PinnedVersions(context.log, state))
-    return LakeStatus({name: _status(context, entry, name in stale) for name, entry in state.entries.items()})
+    moved, problems = behind(context, state)
+    stale = StaleViews(PinnedVersions(context.log, state), moved=moved)
+    found = {n: _status(context, e, n in stale or n in moved, problems.get(n, "")) for n, e in state.entries.items()}
+    return LakeStatus(found)
 
 
-def _status(context: LakeContext, entry: Entry, stale: bool) -> Status:
+def _status(context: LakeContext, entry: Entry, stale: bool, problem: str) -> Status:
     part = entry.parts["data"]
     version = part.version
     rows = entry.facts.get("rows")
-    problem = ""
     if entry.kind == "registered":
         try:
             snapshot = table_of(context.log, entry).snapshot()
@@ -42,8 +44,9 @@ def _status(context: LakeContext, entry: Entry, stale: bool) -> Status:
         when = view.on_violation or in_words(view.maintain) + ", computed ahead" * view.ahead
     updated = datetime.datetime.fromtimestamp(context.log.table(part).timestamp(part.version) / 1000, datetime.UTC)
     sources = dict(entry.facts.get("sources", {}))
-    last = problem or last_refresh(entry)
-    return Status(entry.name, entry.kind, version, rows, stale, sources, last, updated, obstacles, when, problem)
+    last = problem or (last_copied(entry) if is_copy(entry) else last_refresh(entry))
+    kind = "registered" if is_copy(entry) else entry.kind
+    return Status(entry.name, kind, version, rows, stale, sources, last, updated, obstacles, when, problem)
 
 
 def read_history(context: LakeContext, name: str | None, limit: int | None) -> History:

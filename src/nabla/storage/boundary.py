@@ -19,6 +19,8 @@ STAGING = "_nabla/staging"
 LEASES = "_nabla/leases"
 QUERIES = "_nabla/queries.jsonl"
 RUNNING = "_nabla/running"
+STREAMS_FOLDER = "_nabla/streams"
+"""The folder of what streams into the lake's tables have read."""
 PUBLICATIONS = "_nabla/publications.json"
 """The file that says what a lake publishes; there is none before it does."""
 TABLES = "tables"
@@ -28,7 +30,7 @@ CHANGES = "_changes"
 CAPTURES = "_change_data"
 """The folder of Delta's change data feed in a table's folder."""
 KEYS = "_keys"
-_FOLDERS_OF_A_LAKE = (os.path.dirname(LOG), LOG, f"{LOG}/_delta_log", STAGING, LEASES, RUNNING, TABLES)
+_FOLDERS_OF_A_LAKE = (os.path.dirname(LOG), LOG, f"{LOG}/_delta_log", STAGING, LEASES, RUNNING, STREAMS_FOLDER, TABLES)
 _FOLDERS_OF_A_TABLE = ("_delta_log", CHANGES, CAPTURES, KEYS)
 
 

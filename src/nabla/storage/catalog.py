@@ -39,6 +39,13 @@ RELIES_ON = "relies_on"
 """The enforced keys, by table, by which a view reads the rows of its sources from its own."""
 AS_SET = "as_set"
 """Set in the definition of a constraint whose recursion carries every row on once."""
+ORIGIN = "origin"
+"""The key of a definition under which a table has the source that it is a copy of: nobody else may write to it. Its facts say
+under the same key where the source stood."""
+LISTED = "listed"
+"""The key of a definition under which a Delta table of others has its name in a catalog."""
+HISTORIES = "histories"
+"""The fact of a view with the fingerprints of the commits that made the versions of others' tables which it reflects."""
 ERAS = "eras"
 """The key of a definition under which an object says how its columns were called before each change of its schema."""
 FOLLOW = "follow"
@@ -253,13 +260,14 @@ def format_of(entries: Mapping[str, Entry]) -> int:
     none, one that knows no recursion of sets could not load it, one that does not know that a view relies on a key would let
     the key be dropped, and one that does not know that a feed was shortened would take what is left for all changes. One that
     knows no change data feed would leave changes out of it, and one that knows no eras would take an older version's columns
-    for those of the newest. One that knows no environments would take the names of their objects for damage."""
+    for those of the newest. One that knows no environments would take the names of their objects for damage, and
+    one that knows no sources would let users write to a copy."""
     return max((6 if is_in_environment(name) else _format_of(entry) for name, entry in entries.items()), default=1)
 
 
 def _format_of(entry: Entry) -> int:
     definition = entry.definition
-    if definition.get(ERAS):
+    if definition.get(ERAS) or definition.get(ORIGIN):
         return 6
     if definition.get(DELTA_FEED) or FEED_FROM in entry.facts:
         return 5

@@ -6,6 +6,7 @@ before and after: is there a newer version, who made it and with what metadata, 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -81,6 +82,15 @@ def latest_version(folder: Location, known: int = -1) -> int:
     if not listed:
         raise not_delta(folder)
     return max(version for version, _ in listed)
+
+
+def fingerprint(folder: Location, version: int) -> str | None:
+    """What tells the commit of a version from any other that a table in this folder may have had; None if it is not there."""
+    try:
+        text = locations.read_text(commit_path(folder, version))
+    except FileNotFoundError:
+        return None
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def read_commit(folder: Location, version: int) -> Commit | None:

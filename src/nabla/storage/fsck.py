@@ -20,6 +20,7 @@ from nabla.storage.altered_table import added_columns, eras_after, eras_of
 from nabla.storage.boundary import LOG
 from nabla.storage.catalog import Entry, LakeState, Part
 from nabla.storage.changes import ChangeFile
+from nabla.storage.copied_table import PIECE
 from nabla.storage.files import DataFile
 from nabla.storage.lake_checks import not_a_lake
 from nabla.storage.lakelog import LakeLog
@@ -199,7 +200,7 @@ class _Examination:
         for commit in table.commits(deltalog.oldest_version(table.folder) - 1, snapshot.version):
             recorded = commit.metadata.get(changes.KEY, ()) if commit is not None else ()
             eras = eras_after(entry.definition, commit.version) if commit is not None else ()
-            names = {*(eras[0].stored if eras else snapshot.stored.values()), bags.N}
+            names = {*(eras[0].stored if eras else snapshot.stored.values()), bags.N} - {PIECE}
             for file in map(ChangeFile.from_json, recorded):
                 path = os.path.join(table.folder, file.path)
                 what = self._damage_of_rows(path, None, file.rows, names) if locations.exists(path) else None

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from nabla.errors import NablaError
-from nabla.storage import schemas
+from nabla.storage import deltalog, schemas
 from nabla.storage.altered_table import absent
 from nabla.storage.files import with_names
 from nabla.storage.table import Snapshot, StoredTable
@@ -41,6 +41,13 @@ class RegisteredTable(StoredTable):
         with self._found():
             return self._table.latest()
 
+    def identity(self, version: int) -> Hashable:
+        """The number of a version and the commit that made it: another table may be made in the same folder."""
+        return (version, self.fingerprint(version))
+
+    def forget(self) -> None:
+        self._table.forget()
+
     def snapshot(self, version: int | None = None) -> Snapshot:
         with self._found():
             return self._narrow(self._table.snapshot(version))
@@ -48,6 +55,16 @@ class RegisteredTable(StoredTable):
     def listed(self, version: int | None = None) -> Snapshot:
         with self._found():
             return self._narrow(self._table.listed(version))
+
+    def was_replaced(self, version: int, fingerprint: str) -> bool:
+        """Whether the table is not the one any more whose version had this fingerprint: it was created again, or put back to
+        an older version without a trace. Of a version whose log was cleaned up nobody can tell."""
+        if version > self.latest():
+            return True
+        return deltalog.fingerprint(self.folder, version) not in (None, fingerprint)
+
+    def fingerprint(self, version: int) -> str | None:
+        return deltalog.fingerprint(self.folder, version)
 
     def _narrow(self, snapshot: Snapshot) -> Snapshot:
         """A version with the registered columns only; one that is older than a column has NULLs there. Columns are found by

@@ -86,6 +86,15 @@ class StoredTable:
             self._latest = deltalog.latest_version(self.folder, self._latest)
             return self._latest
 
+    def forget(self) -> None:
+        """Forget what was read: there is another table in the folder."""
+        with self._lock:
+            self._latest = -1
+            self._reader = DeltaReader(self.folder)
+            self._is_plain = not locations.is_url(self.folder)
+            self._snapshots.clear()
+            self._seen.clear()
+
     def snapshot(self, version: int | None = None) -> Snapshot:
         """A version, the newest unless one is given. NABLA_VERSION_GONE where its log or its files were cleaned up."""
         with self._lock:

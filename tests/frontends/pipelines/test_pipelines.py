@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from textwrap import dedent
 
@@ -123,9 +124,16 @@ def test_the_projects_own_database_may_qualify_names(tmp_path: Path) -> None:
     assert second.query == "SELECT * FROM other.orders"
 
 
-def test_another_database_is_refused(tmp_path: Path) -> None:
-    error = refused(tmp_path, "NABLA_QUALIFIED_NAME", a_sql="CREATE MATERIALIZED VIEW bronze.a AS SELECT 1")
-    assert error.place == "transformations/a.sql, line 1"
+def test_datasets_of_several_databases_share_the_lake(tmp_path: Path) -> None:
+    first, second = project(
+        tmp_path,
+        a_sql="""
+            CREATE MATERIALIZED VIEW main.bronze.a AS SELECT 1 AS n;
+            CREATE MATERIALIZED VIEW main.silver.b AS SELECT * FROM bronze.a JOIN LIVE.c JOIN elsewhere.bronze.d
+        """,
+    ).definitions
+    assert (first.name, second.name) == ("a", "b")
+    assert second.query == "SELECT * FROM a JOIN c JOIN elsewhere.bronze.d"
 
 
 def test_settings_reach_the_statements_after_them(tmp_path: Path) -> None:
@@ -147,33 +155,84 @@ def test_settings_reach_the_statements_after_them(tmp_path: Path) -> None:
     assert third.settings == {"spark.sql.ansi.enabled": "false"}
 
 
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        ("CREATE STREAMING TABLE s AS SELECT 1", 1),
-        ("CREATE MATERIALIZED VIEW a AS SELECT 1;\n\nCREATE FLOW f AS INSERT INTO s BY NAME SELECT 1", 3),
-        ("CREATE MATERIALIZED VIEW a AS\nSELECT *\nFROM STREAM(orders)", 3),
-        ("CREATE MATERIALIZED VIEW a AS SELECT * FROM STREAM orders", 1),
-        ("INSERT INTO s SELECT 1", 1),
-    ],
-)
-def test_streaming_sql_is_refused_with_its_line(tmp_path: Path, text: str, line: int) -> None:
-    error = refused(tmp_path, "NABLA_STREAMING", a_sql=text)
-    assert error.place == f"transformations/a.sql, line {line}"
+def test_streaming_tables_have_flows_and_expectations(tmp_path: Path) -> None:
+    orders, events = project(
+        tmp_path,
+        a_sql="""
+            CREATE OR REFRESH STREAMING TABLE orders (
+                id BIGINT COMMENT 'a, b',
+                CONSTRAINT positive EXPECT (amount > f(0, 1)) ON VIOLATION DROP ROW,
+                CONSTRAINT pk PRIMARY KEY (id),
+                amount DOUBLE,
+                CONSTRAINT known EXPECT (id IS NOT NULL)
+            ) CLUSTER BY (id) COMMENT 'all';
+            CREATE FLOW north AS INSERT INTO orders BY NAME SELECT * FROM STREAM(n);
+            INSERT INTO ONCE orders SELECT * FROM old;
+            CREATE STREAMING TABLE events FLOW AUTO CDC FROM STREAM source KEYS (id, k) IGNORE NULL
+        """.replace(" IGNORE NULL", " SEQUENCE BY at STORED AS SCD TYPE 2 TRACK HISTORY ON * EXCEPT (x)"),
+    ).definitions
+    assert (orders.kind, orders.query, orders.schema) == (
+        "streaming_table",
+        None,
+        "id BIGINT COMMENT 'a, b', amount DOUBLE",
+    )
+    assert [(e.name, e.condition, e.action) for e in orders.expectations] == [
+        ("positive", "amount > f(0, 1)", "drop"),
+        ("known", "id IS NOT NULL", "warn"),
+    ]
+    assert [(f.query, f.once) for f in orders.flows] == [
+        ("SELECT * FROM STREAM(n)", False),
+        ("SELECT * FROM old", True),
+    ]
+    capture = events.flows[0].capture
+    assert capture is not None
+    assert (capture.keys, capture.sequence_by, capture.scd_type, capture.track_except) == (("id", "k"), "at", 2, ("x",))
+
+
+def test_dlt_is_there_while_a_project_is_read(tmp_path: Path) -> None:
+    (orders, sink) = project(
+        tmp_path,
+        a_py="""
+            import dlt
+            from pyspark import pipelines as dp
+
+            @dlt.table(name="orders", cluster_by=["id"])
+            @dlt.expect("one", "id > 1")
+            @dlt.expect_all_or_fail({"two": "id > 2", "three": "id > 3"})
+            def anything(): ...
+
+            dp.create_sink("out", "parquet", {"path": "/tmp/x"})
+
+            @dp.append_flow(target="out")
+            def f(): ...
+        """,
+    ).definitions
+    assert [(e.name, e.action) for e in orders.expectations] == [("one", "warn"), ("two", "fail"), ("three", "fail")]
+    assert (orders.cluster_by, sink.format, sink.options) == (("id",), "parquet", {"path": "/tmp/x"})
+    assert "dlt" not in sys.modules
 
 
 @pytest.mark.parametrize(
-    "code",
+    ("files", "place"),
     [
-        "@dp.table\ndef s(): ...",
-        "dp.create_streaming_table('s')",
-        "dp.create_sink('s', 'kafka')",
-        "@dp.append_flow(target='s')\ndef f(): ...",
+        ({"a_sql": "CREATE FLOW f AS INSERT INTO nothing SELECT 1"}, "a.sql, line 1"),
+        (
+            {"a_sql": "CREATE MATERIALIZED VIEW v AS SELECT 1 AS n;\n\nINSERT INTO v SELECT 1"},
+            "a.sql, line 3; transformations/a.sql, line 1",
+        ),
+        ({"a_py": "from pyspark import pipelines as dp\n@dp.append_flow(target='s')\ndef f(): ..."}, "a.py, line 2"),
     ],
 )
-def test_streaming_python_is_refused_with_its_line(tmp_path: Path, code: str) -> None:
-    error = refused(tmp_path, "NABLA_STREAMING", a_py=f"from pyspark import pipelines as dp\n\n{code}\n")
-    assert error.place == "transformations/a.py, line 3"
+def test_a_flow_without_a_target_is_refused_with_its_line(tmp_path: Path, files: dict[str, str], place: str) -> None:
+    assert refused(tmp_path, "NABLA_FLOW", **files).place == f"transformations/{place}"
+
+
+def test_two_flows_of_one_name_are_refused(tmp_path: Path) -> None:
+    text = (
+        "CREATE STREAMING TABLE s;\nCREATE FLOW f AS INSERT INTO s SELECT 1;\nCREATE FLOW F AS INSERT INTO s SELECT 2"
+    )
+    error = refused(tmp_path, "NABLA_DUPLICATE_NAME", a_sql=text)
+    assert error.place == "transformations/a.sql, line 2; transformations/a.sql, line 3"
 
 
 def test_a_column_named_stream_is_no_stream(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,8 +11,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 import nabla
+from nabla.cli.builder import Builder, Tell
+from nabla.cli.expectations import check_conditions
 from nabla.cli.load import columns_of_source
-from nabla.cli.projects import Builder, Tell
+from nabla.cli.reading import Reading
+from nabla.cli.streaming import Target
 from nabla.cli.view_tests.read import ViewTest
 from nabla.cli.view_tests.values import infer
 from nabla.engine import types
@@ -83,7 +86,11 @@ def read_views(
     for name, shape in found.tables.items():
         empty.create_table(name, schema=shape.columns, key=shape.key or None)
     with planning(empty.context) as plans:
-        _Definitions(empty, project.spec, plans, found, tell).build(project.definitions)
+        reading = Reading(empty, project.registry)
+        definitions = _Definitions(empty, project.spec, plans, found, reading, tell)
+        definitions.build(project.definitions)
+        reading.forget()
+        definitions.raise_failures()
     return found
 
 
@@ -125,8 +132,10 @@ def _stored_tables(folder: Path) -> Mapping[str, TableShape]:
 class _Definitions(Builder):
     """Goes through a project as a run does, and keeps the definitions instead of building them."""
 
-    def __init__(self, lake: Lake, spec: Spec, plans: Planning, found: ProjectViews, tell: Tell) -> None:
-        super().__init__(lake, spec, spec.mode, True, tell)
+    def __init__(
+        self, lake: Lake, spec: Spec, plans: Planning, found: ProjectViews, reading: Reading, tell: Tell
+    ) -> None:
+        super().__init__(lake, spec, spec.mode, True, tell, reading)
         self.plans = plans
         self.found = found
 
@@ -143,6 +152,22 @@ class _Definitions(Builder):
         """A query that reads files is a table for a test, which has to give its rows."""
         self.plans.add_table(element.name, frame.schema)
         self.found.tables[element.name] = TableShape(self.plans.shapes[element.name])
+
+    def _keep_stream(self, element: Element, target: Target) -> None:
+        """A streaming table is a table for a test."""
+        if element.kind != "sink":
+            self.plans.add_table(element.name, target.visible_shape())
+            self.found.tables[element.name] = TableShape(self.plans.shapes[element.name])
+
+    def _keep_expectations(self, element: Element, query: str | DataFrame) -> None:
+        """They are constraints, which tests do not look at."""
+
+    def _check_expectations(self, element: Element, frame: DataFrame) -> None:
+        """The conditions are looked at, and no rows."""
+        check_conditions(element.expectations, frame, element.place)
+
+    def _refresh(self, names: Collection[str]) -> None:
+        """There is nothing to refresh."""
 
     def _add(self, views: list[View]) -> None:
         by_name = {view.name: view for view in views}

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 import nabla
 from nabla.cli.plan import plan_project
-from nabla.cli.projects import run_project
-from nabla.frontends.pipelines.project import load_project
+from nabla.cli.projects import load_tables, read_project, run_project
+from nabla.frontends.pipelines.specification import load_spec
 
 if TYPE_CHECKING:
     from nabla.lake.facade import Lake
@@ -88,9 +88,11 @@ def _run(folder: Path, lake: Lake) -> Any:
     def silent(_: str) -> None:
         """Nothing is told while a run is timed."""
 
-    project = load_project(folder, lake.spark)
-    kept = plan_project(project, lake, silent).kept
-    return run_project(project, lake, mode=None, rebuild=True, tell=silent, kept=kept)
+    spec = load_spec(folder / "spark-pipeline.yml")
+    load_tables(lake, spec, silent)
+    project, reading = read_project(spec, lake)
+    kept = plan_project(project, lake, reading, silent).kept
+    return run_project(project, lake, reading, mode=None, rebuild=True, tell=silent, kept=kept)
 
 
 SPECIFICATION = """

@@ -7,6 +7,7 @@ The file means the same as for Spark: the same keys, the same globs, and unknown
 from __future__ import annotations
 
 import glob
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any, Literal, cast, get_args
 import yaml
 
 from nabla.errors import NablaError
+from nabla.frontends.pipelines.bundles import of_bundle
 
 SPEC_FILES = ("spark-pipeline.yml", "spark-pipeline.yaml")
 KEYS = ("name", "storage", "catalog", "database", "schema", "configuration", "libraries")
@@ -27,12 +29,18 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 
 @dataclass(frozen=True)
 class TableSource:
-    """A table that comes with the project: files to load once, or a Delta table to register."""
+    """A table that comes with the project: files to load once, or a Delta table to register. Queries may call it by its
+    `qualified` name, if it has one."""
 
     name: str
     path: Path
     schema: str | None = None
     key: tuple[str, ...] = ()
+    qualified: str = ""
+
+    @property
+    def full_name(self) -> str:
+        return self.qualified or self.name
 
 
 @dataclass(frozen=True)
@@ -69,15 +77,16 @@ class Spec:
     def tables(self) -> tuple[TableSource, ...]:
         """The tables named by `nabla.table.<name>: <path>`, with `nabla.table.<name>.schema` and `.key`."""
         options = {k.removeprefix(TABLE_OPTION): v for k, v in self.configuration.items() if k.startswith(TABLE_OPTION)}
-        names = [name for name in options if "." not in name]
         return tuple(
             TableSource(
-                name,
+                name.split(".")[-1],
                 self.folder / Path(options[name]).expanduser(),
                 options.get(f"{name}.schema"),
                 tuple(column.strip() for column in options.get(f"{name}.key", "").split(",") if column.strip()),
+                name,
             )
-            for name in names
+            for name in options
+            if not _is_attribute(name, options)
         )
 
     @property
@@ -90,7 +99,8 @@ class Spec:
         """The source files that the globs match, each once, in the order of the globs and then of their names."""
         found: dict[Path, None] = {}
         for pattern in self.libraries:
-            for path in sorted(self.folder.glob(pattern)):
+            matching = glob.glob(pattern, root_dir=self.folder, recursive=True, include_hidden=True)
+            for path in sorted(Path(os.path.normpath(self.folder / match)) for match in matching):
                 if path.is_file() and "__pycache__" not in path.parts:
                     found[path] = None
         return list(found)
@@ -120,6 +130,7 @@ def load_spec(file: Path) -> Spec:
         raise _wrong(file, f"the specification cannot be read: {error}", "Correct the YAML.") from error
     if not isinstance(content, dict):
         raise _wrong(file, "the specification is not a mapping of keys to values", f"Write {', '.join(REQUIRED)} …")
+    content = of_bundle(content, file) or content
     _check_keys(file, content)
     spec = Spec(
         file=file.resolve(),
@@ -156,6 +167,12 @@ def _configuration(file: Path, values: object) -> dict[str, str]:
     return dict(values)
 
 
+def _is_attribute(name: str, options: Mapping[str, str]) -> bool:
+    """Whether an option says something about a table, as `orders.key` does, and is no table itself."""
+    table, _, attribute = name.rpartition(".")
+    return table in options and attribute in ("schema", "key")
+
+
 def _glob(file: Path, entry: object) -> str:
     """A file, or a folder with everything below it (`folder/**`): the two forms that pipelines allow."""
     try:
@@ -176,11 +193,10 @@ def _glob(file: Path, entry: object) -> str:
 def _check_options(spec: Spec) -> None:
     if spec.mode not in MODES:
         raise _wrong(spec.file, f'nabla.mode is "{spec.mode}"', f"Choose one of {', '.join(MODES)}.")
-    tables = {source.name for source in spec.tables}
     for key in spec.configuration:
-        option = key.removeprefix(TABLE_OPTION)
-        table, _, attribute = option.partition(".")
-        is_table = key.startswith(TABLE_OPTION) and table in tables and attribute in ("", "schema", "key")
+        table, _, attribute = key.removeprefix(TABLE_OPTION).rpartition(".")
+        stray = attribute in ("schema", "key") and TABLE_OPTION + table not in spec.configuration
+        is_table = key.startswith(TABLE_OPTION) and not (table and stray)
         if key.startswith(OPTIONS) and key not in ("nabla.lake", "nabla.mode", "nabla.ask_above") and not is_table:
             raise _wrong(
                 spec.file,

@@ -6,32 +6,47 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import sqlglot
-from sqlglot import exp
 from sqlglot.dialects.spark import Spark
-from sqlglot.errors import SqlglotError, TokenError
+from sqlglot.errors import TokenError
 from sqlglot.tokens import Token, TokenType
 
 from nabla.errors import NablaError
+from nabla.frontends.pipelines.elements import ChangeCapture, Expectation
+from nabla.frontends.pipelines.sql_clauses import Clauses, Columns, read_capture, read_columns
+from nabla.frontends.pipelines.tokens import TokenReader, split_at
 
-Kind = Literal["materialized_view", "temporary_view", "rules"]
-
-STREAMING_REMEDY = (
-    "Nabla maintains materialized views; write the query as CREATE MATERIALIZED VIEW over tables of the lake."
+ALLOWED = (
+    "CREATE MATERIALIZED VIEW, CREATE TEMPORARY VIEW, CREATE STREAMING TABLE, CREATE FLOW … AS INSERT INTO or AUTO CDC INTO, "
+    "SET and USE"
 )
-ALLOWED = "CREATE MATERIALIZED VIEW, CREATE TEMPORARY VIEW, SET and USE"
 
 
 @dataclass(frozen=True)
 class Create:
-    """CREATE MATERIALIZED VIEW or CREATE [TEMPORARY] VIEW. `columns` is the text in the parentheses after the name."""
+    """CREATE of a materialized view, a temporary view or a streaming table. A streaming table may have no query, or one whose
+    rows are events (`capture`)."""
 
-    kind: Kind
+    kind: Literal["materialized_view", "temporary_view", "streaming_table"]
     name: tuple[str, ...]
     query: str
     columns: str
     comment: str | None
     line: int
+    expectations: tuple[Expectation, ...] = ()
+    cluster_by: tuple[str, ...] = ()
+    capture: ChangeCapture | None = None
+
+
+@dataclass(frozen=True)
+class CreateFlow:
+    """CREATE FLOW, or one of the statements that add a flow without naming it."""
+
+    name: tuple[str, ...]
+    target: tuple[str, ...]
+    query: str
+    line: int
+    once: bool = False
+    capture: ChangeCapture | None = None
 
 
 @dataclass(frozen=True)
@@ -52,7 +67,10 @@ class Use:
     line: int
 
 
-def read_statements(text: str, file: str) -> Iterator[Create | Set | Use]:
+Statement = Create | CreateFlow | Set | Use
+
+
+def read_statements(text: str, file: str) -> Iterator[Statement]:
     """The statements of a file, in order."""
     try:
         tokens = Spark().tokenize(text)
@@ -60,98 +78,129 @@ def read_statements(text: str, file: str) -> Iterator[Create | Set | Use]:
         raise NablaError(
             "NABLA_SQL_SYNTAX", f"the file is not SQL: {error}", place=file, remedy="Close the open quote or comment."
         ) from error
-    for statement in _split(tokens):
+    for statement in split_at(tokens, TokenType.SEMICOLON):
         yield _StatementReader(statement, text, file).statement()
-
-
-def without_qualifier(query: str, qualifiers: Sequence[tuple[str, ...]]) -> str:
-    """The query with `db.orders` as `orders`, if `db` is one of the qualifiers of the project's own datasets."""
-    try:
-        tree = sqlglot.parse_one(query, dialect="spark")
-    except SqlglotError:
-        return query  # Spark will report the error of the query
-    known = {tuple(part.lower() for part in qualifier) for qualifier in qualifiers}
-    cuts = []
-    for table in tree.find_all(exp.Table):
-        parts = table.parts
-        if len(parts) > 1 and tuple(part.name.lower() for part in parts[:-1]) in known:
-            cuts.append((parts[0].meta["start"], parts[-1].meta["start"]))
-    for start, end in sorted(cuts, reverse=True):
-        query = query[:start] + query[end:]
-    return query
 
 
 def column_names(columns: str) -> Iterator[str]:
     """The names in a view's column list, such as `a, b COMMENT 'x, y'`, quoted."""
-    expected = True
-    for token in Spark().tokenize(columns):
-        if expected:
-            yield f"`{token.text.replace('`', '``')}`"
-        expected = token.token_type == TokenType.COMMA
+    for item in split_at(Spark().tokenize(columns), TokenType.COMMA):
+        yield f"`{item[0].text.replace('`', '``')}`"
 
 
-def _split(tokens: Sequence[Token]) -> Iterator[list[Token]]:
-    statement: list[Token] = []
-    for token in tokens:
-        if token.token_type != TokenType.SEMICOLON:
-            statement.append(token)
-        elif statement:
-            yield statement
-            statement = []
-    if statement:
-        yield statement
-
-
-class _StatementReader:
+class _StatementReader(TokenReader):
     """Reads the tokens of one statement from left to right."""
 
-    def __init__(self, tokens: list[Token], text: str, file: str) -> None:
-        self.tokens = tokens
-        self.text = text
-        self.file = file
-        self.at = 0
-        self.line = tokens[0].line
+    def __init__(self, tokens: Sequence[Token], text: str, file: str) -> None:
+        super().__init__(tokens, text, file, f"A pipeline's SQL file holds {ALLOWED}.")
 
-    def statement(self) -> Create | Set | Use:
+    def statement(self) -> Statement:
         if self.skip("SET"):
             return self.set()
         if self.skip("USE"):
             return self.use()
         if self.skip("CREATE"):
             return self.create()
-        if self.peek() == "INSERT":
-            raise self.streaming("INSERT INTO adds a flow to a streaming table")
+        if self.skip("INSERT", "INTO"):
+            return self.insert(())
+        if self.skip("APPLY", "CHANGES", "INTO") or self.skip("AUTO", "CDC", "INTO"):
+            return self.auto_cdc(())
         raise self.wrong(f"{self.peek()} is not a statement of a pipeline")
 
-    def create(self) -> Create:
-        self.skip("OR", "REPLACE")
-        self.skip("GLOBAL")
-        temporary = self.skip("TEMPORARY") or self.skip("TEMP")
+    def create(self) -> Create | CreateFlow:
+        _ = self.skip("OR", "REPLACE") or self.skip("OR", "REFRESH")
+        _ = self.skip("GLOBAL") or self.skip("PRIVATE")
+        temporary = self.skip("TEMPORARY") or self.skip("TEMP") or self.skip("LIVE", "VIEW", ahead=True)
+        self.skip("LIVE", ahead=False)
+        if self.skip("FLOW"):
+            return self.flow()
+        streaming = self.skip("STREAMING")
+        self.skip("LIVE", ahead=False)
         materialized = self.skip("MATERIALIZED")
-        if self.peek() in ("STREAMING", "FLOW"):
-            raise self.streaming(f"CREATE {self.peek()} defines a stream")
+        if streaming or (not temporary and not materialized and self.peek() == "TABLE"):
+            if not self.skip("TABLE"):
+                raise self.wrong(f"CREATE STREAMING {self.peek()} is not a statement of a pipeline")
+            return self.dataset("streaming_table" if streaming else "materialized_view")
         if not self.skip("VIEW") or (temporary and materialized):
             raise self.wrong(f"CREATE {self.peek()} is not a statement of a pipeline")
+        return self.dataset("materialized_view" if materialized else "temporary_view")
+
+    def dataset(self, kind: Literal["materialized_view", "temporary_view", "streaming_table"]) -> Create:
         self.skip("IF", "NOT", "EXISTS")
         name = self.name()
-        columns = self.parenthesized()
-        comment = self.clauses(name)
-        query = self.rest(f'the query of "{".".join(name)}"')
+        shown = ".".join(name)
+        columns = read_columns(self.parenthesized(), self)
+        clauses = self.clauses(name, may_end=kind == "streaming_table")
+        query, capture = "", None
+        if clauses.ended_by == "FLOW":
+            self.expect("AUTO", "CDC")
+            query, capture = self.capture(f'the source of "{shown}"')
+        elif clauses.ended_by == "AS":
+            query = self.rest(f'the query of "{shown}"')
+        return self._created(kind, name, query, columns, clauses, capture)
+
+    def _created(
+        self,
+        kind: Literal["materialized_view", "temporary_view", "streaming_table"],
+        name: tuple[str, ...],
+        query: str,
+        columns: Columns,
+        clauses: Clauses,
+        capture: ChangeCapture | None,
+    ) -> Create:
+        expectations = (*columns.expectations, *clauses.expectations)
         return Create(
-            "materialized_view" if materialized else "temporary_view", name, query, columns, comment, self.line
+            kind, name, query, columns.text, clauses.comment, self.line, expectations, clauses.cluster_by, capture
         )
 
-    def clauses(self, name: tuple[str, ...]) -> str | None:
-        """Read the clauses between the name and AS. Only the comment matters to a view."""
-        comment = None
-        while self.at < len(self.tokens):
+    def flow(self) -> CreateFlow:
+        self.skip("IF", "NOT", "EXISTS")
+        name = self.name()
+        if self.skip("COMMENT"):
+            self.next("a comment")
+        self.expect("AS")
+        if self.skip("INSERT", "INTO"):
+            return self.insert(name)
+        if self.skip("AUTO", "CDC", "INTO") or self.skip("APPLY", "CHANGES", "INTO"):
+            return self.auto_cdc(name)
+        raise self.wrong(f"a flow is INSERT INTO or AUTO CDC INTO, and not {self.peek()}")
+
+    def insert(self, name: tuple[str, ...]) -> CreateFlow:
+        once = self.skip("ONCE")
+        self.skip("TABLE")
+        target = self.name()
+        once = self.skip("ONCE") or once
+        self.skip("BY", "NAME")
+        query = self.rest(f'the query of the flow into "{".".join(target)}"')
+        return CreateFlow(name or target, target, query, self.line, once)
+
+    def auto_cdc(self, name: tuple[str, ...]) -> CreateFlow:
+        once = self.skip("ONCE")
+        target = self.name()
+        query, capture = self.capture(f'the source of "{".".join(target)}"')
+        return CreateFlow(name or target, target, query, self.line, once, capture)
+
+    def capture(self, what: str) -> tuple[str, ChangeCapture]:
+        self.expect("FROM")
+        return read_capture(self, what)
+
+    def clauses(self, name: tuple[str, ...], may_end: bool) -> Clauses:
+        """Read the clauses between the name and the query."""
+        found = Clauses()
+        while not self.ended:
             if self.skip("AS"):
-                return comment
-            if self.skip("COMMENT") and self.at < len(self.tokens):
-                comment = self.tokens[self.at].text
-            if not self.parenthesized():
-                self.at += 1
-        raise self.wrong(f'"{".".join(name)}" has no query: AS is missing')
+                return found.ending("AS")
+            if self.skip("FLOW"):
+                return found.ending("FLOW")
+            if self.skip("COMMENT"):
+                found.comment = self.next("a comment").text
+            elif self.skip("CLUSTER BY") or self.skip("PARTITIONED BY"):
+                found.cluster(self.parenthesized())
+            elif not self.parenthesized():
+                self.next("a clause")
+        if not may_end:
+            raise self.wrong(f'"{".".join(name)}" has no query: AS is missing')
+        return found
 
     def set(self) -> Set:
         raw = self.rest("the setting")
@@ -165,68 +214,3 @@ class _StatementReader:
         if not catalog:
             _ = self.skip("DATABASE") or self.skip("SCHEMA") or self.skip("NAMESPACE")
         return Use("catalog" if catalog else "database", self.name(), self.line)
-
-    def name(self) -> tuple[str, ...]:
-        parts = [self.next("a name").text]
-        while self.skip("."):
-            parts.append(self.next("a name").text)
-        return tuple(parts)
-
-    def parenthesized(self) -> str:
-        """The text inside the parentheses that open here, or nothing where none do."""
-        if self.peek() != "(":
-            return ""
-        depth, start = 0, self.at
-        while True:
-            token = self.next("a closing parenthesis")
-            depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
-            if depth == 0:
-                return self.text[self.tokens[start].end + 1 : token.start].strip()
-
-    def rest(self, what: str) -> str:
-        first = self.next(what)
-        self._refuse_streams()
-        return self.text[first.start : self.tokens[-1].end + 1]
-
-    def _refuse_streams(self) -> None:
-        tables = {TokenType.FROM, TokenType.JOIN}
-        names = {TokenType.VAR, TokenType.IDENTIFIER, TokenType.L_PAREN}
-        for before, word, after in zip(
-            self.tokens[self.at :], self.tokens[self.at + 1 :], self.tokens[self.at + 2 :], strict=False
-        ):
-            is_source = before.token_type in tables and after.token_type in names
-            if is_source and word.token_type == TokenType.VAR and word.text.upper() == "STREAM":
-                self.line = word.line
-                raise self.streaming("STREAM reads a table as a stream")
-
-    def peek(self) -> str:
-        if self.at >= len(self.tokens):
-            return "nothing"
-        token = self.tokens[self.at]
-        return token.text if token.token_type == TokenType.IDENTIFIER else token.text.upper()
-
-    def next(self, what: str) -> Token:
-        if self.at >= len(self.tokens):
-            raise self.wrong(f"the statement ends where {what} is expected")
-        self.at += 1
-        return self.tokens[self.at - 1]
-
-    def skip(self, *words: str) -> bool:
-        """Pass over these words if they come next."""
-        upcoming = self.tokens[self.at : self.at + len(words)]
-        quoted = {TokenType.IDENTIFIER, TokenType.STRING}
-        found = tuple(token.text.upper() for token in upcoming if token.token_type not in quoted)
-        if found == words:
-            self.at += len(words)
-            return True
-        return False
-
-    @property
-    def place(self) -> str:
-        return f"{self.file}, line {self.line}"
-
-    def streaming(self, what: str) -> NablaError:
-        return NablaError("NABLA_STREAMING", what, place=self.place, remedy=STREAMING_REMEDY)
-
-    def wrong(self, what: str) -> NablaError:
-        return NablaError("NABLA_SQL_SYNTAX", what, place=self.place, remedy=f"A pipeline's SQL file holds {ALLOWED}.")

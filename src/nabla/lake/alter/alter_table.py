@@ -29,7 +29,7 @@ from nabla.lake.write.commit import Commit, retry
 from nabla.lake.write.generated import DEFAULTS, IDENTITIES
 from nabla.storage import changes, files, locations, reading, schemas
 from nabla.storage.altered_table import Era, added_columns, eras_of, marked_as_added
-from nabla.storage.catalog import CLUSTER_BY, ERAS, SAME_AS, Entry, LakeState, Part
+from nabla.storage.catalog import CLUSTER_BY, ERAS, ORIGIN, SAME_AS, Entry, LakeState, Part
 from nabla.storage.deltalog import REARRANGED
 from nabla.storage.files import DataFile
 from nabla.storage.names import safe
@@ -87,7 +87,7 @@ def _defaults(entry: Entry, alteration: Alteration, rows: int) -> dict[str, pa.S
 
 
 def _check_alterable(context: LakeContext, entry: Entry, state: LakeState) -> None:
-    if entry.kind != "table":
+    if entry.kind != "table" or ORIGIN in entry.definition:
         remedy = "Use alter_view for a view. A registered table is altered by whoever writes it: the lake follows."
         raise NablaError(
             "NABLA_NOT_WRITABLE", f'"{entry.name}" is a {entry.kind}', place=f'"{entry.name}"', remedy=remedy

@@ -31,7 +31,7 @@ from nabla.lake.refresh.verify import recompute
 from nabla.lake.reports import Checked, CheckReport, ViewReport
 from nabla.lake.write.new_table import new_table
 from nabla.rewrite.recursion_as_set import recursions_as_sets
-from nabla.storage.catalog import Entry, LakeState
+from nabla.storage.catalog import ORIGIN, Entry, LakeState
 
 ACTIONS = ("reject", "warn", "quarantine")
 _UNSTEADY = ("NABLA_NONDETERMINISTIC", "NABLA_TIME_DEPENDENT", "NABLA_LIMIT_WITHOUT_ORDER")
@@ -159,7 +159,7 @@ def _new_quarantines(context: LakeContext, view: View, state: LakeState) -> dict
     made = {}
     for source in view.sources:
         entry, name = state.entries[source], quarantine.name_of(source)
-        if entry.kind != "table":
+        if entry.kind != "table" or ORIGIN in entry.definition:
             continue
         shape = quarantine.shape_of(types.from_json(entry.definition["schema"]))
         definition = {"schema": shape.json(), "key": [], "foreign_keys": {}, "quarantine": source}

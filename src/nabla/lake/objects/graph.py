@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Set
 
 from nabla.lake.objects.view import load_view
-from nabla.storage.catalog import Entry, LakeState
+from nabla.storage.catalog import ORIGIN, Entry, LakeState
 
 Unit = tuple[str, ...]
 """Views that are computed together: one, or those of a recursion."""
@@ -20,6 +20,11 @@ def is_derived(entry: Entry) -> bool:
 
 LOST = -1
 """The version of a source that was built again: whoever reads it must be recomputed."""
+
+
+def reads_others(state: LakeState) -> bool:
+    """Whether a lake has tables of others, in place or as copies."""
+    return any(entry.kind == "registered" or ORIGIN in entry.definition for entry in state.entries.values())
 
 
 def sources_of(entry: Entry) -> Set[str]:

@@ -80,4 +80,4 @@ class LakeTables:
         def frame() -> DataFrame:
             return user_frame(self._home, table.snapshot(version), columns)
 
-        return NamedTable(mark(self.path, f"{table.folder}@{version}|{columns}"), frame)
+        return NamedTable(mark(self.path, f"{table.folder}@{table.identity(version)}|{columns}"), frame)

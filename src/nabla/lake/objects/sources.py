@@ -10,6 +10,7 @@ from nabla.engine.relations import Source
 from nabla.lake.objects.graph import is_derived
 from nabla.storage.altered_table import AlteredTable, eras_after, eras_of
 from nabla.storage.catalog import ERAS, FEED_FROM, LOST_COLUMNS, REPLACED_COLUMNS, Entry, LakeState
+from nabla.storage.copied_table import PIECES, CopiedTable
 from nabla.storage.key_counts import MOST_CHANGES, countable, key_counts, make_key_counts
 from nabla.storage.lakelog import LakeLog
 from nabla.storage.names import safe
@@ -21,6 +22,8 @@ def table_of(log: LakeLog, entry: Entry, shows_lost: bool = False) -> StoredTabl
     """The Delta table of a table or view, with the columns that the lake knows. A registered table that has lost columns
     which views read cannot be read, unless for those that do not read them (`shows_lost`)."""
     table = log.table(entry.parts["data"])
+    if PIECES in entry.parts:
+        return CopiedTable(table)
     if entry.kind != "registered":
         if ERAS not in entry.definition:
             return table

@@ -21,8 +21,9 @@ from nabla.lake.reports import ViewReport
 from nabla.planner.choose import choose
 from nabla.planner.estimates import Measured, SourceFacts, ViewFacts
 from nabla.planner.steps import Mode, Plan
-from nabla.storage.catalog import FEED_FROM, SAME_AS, Entry, LakeState, Part
+from nabla.storage.catalog import FEED_FROM, HISTORIES, SAME_AS, Entry, LakeState, Part
 from nabla.storage.lakelog import LakeLog
+from nabla.storage.registered_table import RegisteredTable
 from nabla.storage.table import Snapshot
 
 REMEMBERED = 16
@@ -106,10 +107,17 @@ class PinnedVersions:
 
 class StaleViews:
     """The views that have moved, or read one that has, in the state that versions are pinned to; with `among`, only these
-    are looked at. Every view is looked at once, however many others read it."""
+    are looked at. Every view is looked at once, however many others read it. Copies behind their sources are `moved`."""
 
-    def __init__(self, versions: PinnedVersions, among: Collection[str] | None = None, now: Now = Instant.now) -> None:
+    def __init__(
+        self,
+        versions: PinnedVersions,
+        among: Collection[str] | None = None,
+        now: Now = Instant.now,
+        moved: Collection[str] = (),
+    ) -> None:
         self._versions = versions
+        self._moved = moved
         self._among = among
         self._now = now
         self._known: dict[str, bool] = {}
@@ -124,6 +132,8 @@ class StaleViews:
             return False
         view = load_view(entry.name, entry.definition)
         versions = {name: self.version(name, entry) for name in view.sources}
+        if not versions.keys().isdisjoint(self._moved):
+            return True
         return has_moved(view, entry, versions, moments_of(view, entry, self._now)) or any(s in self for s in versions)
 
     def version(self, source: str, reader: Entry) -> int:
@@ -184,7 +194,9 @@ def past_refreshes(entry: Entry) -> tuple[Measured, ...]:
 def _source_facts(name: str, source: Source) -> tuple[SourceFacts, str]:
     """The facts of a source, and why a view that reads it must be recomputed, if it must."""
     if source.old == LOST:
-        return SourceFacts(name, source.after.rows, 0, 0, True), f"{name} was built again"
+        foreign = isinstance(source.table, RegisteredTable)
+        why = "NABLA_REPLACED: {} was replaced by another table" if foreign else "{} was built again"
+        return SourceFacts(name, source.after.rows, 0, 0, True), why.format(name)
     if source.feed is None and source.old < source.table.schema_since:
         return SourceFacts(name, source.after.rows, 0, 0, True), f"{name} was altered"
     changed, deleted, gone, must_rebuild = 0, 0, False, ""
@@ -223,6 +235,8 @@ def view_record(
     those that its mode has taken."""
     past = _latest([*facts.get("past", ()), measurement(report.mode, seconds, sources, cold)])
     lasting = {fact: facts[fact] for fact in (FEED_FROM, SAME_AS) if fact in facts}
+    if histories := {n: s.table.fingerprint(s.new) for n, s in sources.items() if isinstance(s.table, RegisteredTable)}:
+        lasting[HISTORIES] = histories
     new = {"sources": report.sources, "rows": rows, "last": report.brief(), "past": past, "refreshed": time.time()}
     return lasting | new
 

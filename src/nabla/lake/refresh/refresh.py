@@ -13,9 +13,10 @@ from nabla.lake.alter.follow_registered import check_readable, follow_registered
 from nabla.lake.constraints.violations import Violated
 from nabla.lake.context import LakeContext
 from nabla.lake.housekeeping.turns import take_turn
-from nabla.lake.objects.graph import Job, layers, sources_of, with_upstream
+from nabla.lake.objects.graph import Job, layers, reads_others, sources_of, with_upstream
 from nabla.lake.objects.view import load_view
 from nabla.lake.refresh.facts import PinnedVersions, StaleViews
+from nabla.lake.refresh.follow import follow_sources
 from nabla.lake.refresh.maintain import Maintenance
 from nabla.lake.reports import RefreshReport, ViewReport
 from nabla.lake.trust import UNTRUSTED
@@ -53,9 +54,12 @@ def refresh_views(
     wanted = [context.names(state).entry(n, "view", "constraint").name for n in names] or views_to_refresh(state)
     try:
         with context.events.run("refresh", wanted):
+            follows = reads_others(state)
+            away = follow_sources(context, with_upstream(wanted, state) if names else None) if follows else {}
             if registered := _registered(with_upstream(wanted, state), state):
                 follow_registered(context, registered)
-            report = Refresh(context, mode, holds_unreadable=not names, waiting=waiting).run(wanted, progress)
+            refresh = Refresh(context, mode, holds_unreadable=not names, waiting=waiting, away=away)
+            report = refresh.run(wanted, progress)
     finally:
         if context.subscriptions.active:
             context.subscriptions.deliver()
@@ -73,7 +77,7 @@ class Refresh:
     """One call of `lake.refresh`: all views see their sources at the same versions, which are registered with Spark once.
 
     With `holds_unreadable`, views over a registered table that is away or has lost columns are held back as those that would
-    violate a constraint are; without it, their error is raised.
+    violate a constraint are; without it, their error is raised. Sources that are `away` have an error already, by name.
     """
 
     def __init__(
@@ -83,7 +87,9 @@ class Refresh:
         *,
         holds_unreadable: bool,
         waiting: Mapping[str, Collection[str]] | None = None,
+        away: Mapping[str, NablaError] | None = None,
     ) -> None:
+        self.away = away or {}
         self.context = context
         self.log = context.log
         self.mode = mode
@@ -162,6 +168,12 @@ class Refresh:
                     check_readable(view, now)
                 if waiting := sorted(self.held.intersection(view.sources)):
                     return self._hold(job, state, f"waits for {', '.join(waiting)}, which is held back")
+                if cause := next((self.away[name] for name in sorted(view.sources) if name in self.away), None):
+                    if not self.holds_unreadable:
+                        raise cause
+                    if cause.code == UNTRUSTED:
+                        self.untrusted = self.untrusted or cause
+                    return self._hold(job, state, f"{cause.code}: {cause.message} ({cause.place})")
                 try:
                     reports |= commit.maintain(names, self.versions.sources(entry, now), self.mode)
                 except NablaError as error:

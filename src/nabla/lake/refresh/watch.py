@@ -10,17 +10,23 @@ from nabla._arguments import accepts
 from nabla.errors import NablaError, wrong_argument
 from nabla.lake.constraints.violations import Violated
 from nabla.lake.context import HasContext
-from nabla.lake.objects.graph import with_upstream
+from nabla.lake.objects.graph import read_through, with_upstream
+from nabla.lake.objects.origins import copies_in
 from nabla.lake.refresh.facts import PinnedVersions, StaleViews
+from nabla.lake.refresh.follow import follow_sources
 from nabla.lake.refresh.propagate import propagate_views, propagating_views
 from nabla.lake.refresh.refresh import refresh_views, views_to_refresh
 from nabla.lake.refresh.waits import Waits
 from nabla.lake.reports import ViewReport
 from nabla.planner.steps import Mode, check_mode
-from nabla.storage.catalog import LakeState
+from nabla.storage.catalog import ORIGIN, Entry, LakeState
+from nabla.storage.copied_table import PIECES
 
 PATIENCE = 60.0
 """A refresh that fails is tried again after a while that doubles up to so many seconds."""
+
+COMPARED_EVERY = 60.0
+"""Seconds between two comparisons of a source that does not tell its changes; more, where one takes long."""
 
 Wait = Callable[[float], bool]
 """Waits for so many seconds, or until somebody wants the watch to end: then the answer is true."""
@@ -41,6 +47,7 @@ class Watch:
     refreshed: Callable[[ViewReport], object] = _nothing
     failed: Callable[[NablaError], object] = _nothing
     _failures: int = field(default=0, init=False)
+    _looked: dict[str, float] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         if not hasattr(self.lake, "context"):
@@ -68,15 +75,36 @@ class Watch:
     def turn(self) -> bool:
         """Look once and refresh the stale views; true if all of that worked."""
         try:
+            followed = self._follow()
             due = self._due()
             worked = not due or self._refresh(tuple(due), due)
-            worked = self._propagate(due) and worked
+            worked = self._propagate(due) and worked and followed
             self.lake.context.subscriptions.deliver()  # somebody else may have refreshed
         except NablaError as error:
             self.failed(error)
             worked = False
         self._failures = 0 if worked else self._failures + 1
         return worked
+
+    def _follow(self) -> bool:
+        """Bring copies of sources up to date; true if all of that worked."""
+        context = self.lake.context
+        state = context.log.state()
+        copies = copies_in(state, read_through(self._watched(state), state))
+        with context.events.run("refresh"):
+            errors = follow_sources(context, [entry.name for entry in copies if self._is_looked_at(entry)])
+        for error in errors.values():
+            self.failed(error)
+        return not errors
+
+    def _is_looked_at(self, entry: Entry) -> bool:
+        """Whether to look at a source now: one that takes all rows to compare is looked at now and then."""
+        now = time.monotonic()
+        pause = 0.0 if PIECES in entry.parts else max(COMPARED_EVERY, 20 * entry.facts[ORIGIN]["last"]["seconds"])
+        if now - self._looked.get(entry.name, -pause) < pause:
+            return False
+        self._looked[entry.name] = now
+        return True
 
     def _due(self) -> dict[str, frozenset[str]]:
         """The stale views that have to be refreshed now, each with the sources whose changes wait for another time."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,15 +16,13 @@ from nabla.frontends.nested.schema import check_order
 from nabla.lake.constraints.constraints import ConstraintDefinition, check_action, declared_constraints
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.names import check_columns, key_of, shape_of
-from nabla.lake.objects.sources import count_keys, table_of
+from nabla.lake.objects.sources import count_keys
 from nabla.lake.refresh.create import Built, Definition, create
 from nabla.lake.write import nested_tables as nests
 from nabla.lake.write.generated import DEFAULTS, IDENTITIES, Identity
 from nabla.lake.write.new_table import new_table
 from nabla.storage import locations
-from nabla.storage.catalog import CLUSTER_BY, DELTA_FEED, MARKS_ROWS, Entry, LakeState, Part
-from nabla.storage.locations import is_inside
-from nabla.storage.table import StoredTable
+from nabla.storage.catalog import CLUSTER_BY, DELTA_FEED, MARKS_ROWS, LakeState
 
 
 @dataclass(frozen=True)
@@ -60,29 +57,6 @@ class TableDefinition:
         with context.translating(f'table "{self.name}"'):
             entry = new_table(context, self.name, self.shape, self.data, self.definition)
         return Built({self.name: entry}, {self.name: {"inserted": entry.facts["rows"], "deleted": 0}})
-
-
-@dataclass(frozen=True)
-class RegisteredDefinition:
-    """A Delta table that others write, to be read only. Registered again, it has the columns that were added since."""
-
-    name: str
-    table: StoredTable
-    key: str | Sequence[str] | None
-
-    def build(self, context: LakeContext, state: LakeState) -> Built:
-        snapshot = self.table.snapshot()
-        existing = context.names(state).find(self.name)
-        if existing is not None and existing.kind == "registered" and existing.parts["data"].path == self.table.folder:
-            table_of(context.log, existing).snapshot()  # readers go on, so no column of theirs may be gone
-            key = self.key or existing.definition["key"]
-        else:
-            context.names(state).check_new(self.name)
-            key = self.key
-        keys = key_of(key, types.from_json(snapshot.schema_json), f'table "{self.name}"')
-        definition = {"schema": snapshot.schema_json, "key": keys, "foreign_keys": {}}
-        entry = Entry(self.name, "registered", definition, {"data": Part(self.table.folder, snapshot.version)})
-        return Built({self.name: entry}, {self.name: {"path": self.table.folder}})
 
 
 def create_table(
@@ -131,19 +105,6 @@ def create_nested(context: LakeContext, name: str, schema: str | StructType | No
     if data is not None:
         data = nests.canonical(data, shape, name)
     create(context, state, "create table", [TableDefinition(name, shape, data, definition)])
-
-
-def register(context: LakeContext, name: str, path: str | os.PathLike[str], key: str | Sequence[str] | None) -> None:
-    """Take a Delta table of others into the lake."""
-    table = StoredTable(path)
-    if is_inside(table.folder, context.path):
-        raise NablaError(
-            "NABLA_PATH",
-            "the lake cannot register what is in its own folder",
-            place=table.folder,
-            remedy="Read its tables by their names, and register Delta tables from elsewhere.",
-        )
-    create(context, context.log.state(), "register", [RegisteredDefinition(name, table, key)])
 
 
 def check_feed(context: LakeContext, feed: str | None) -> bool:

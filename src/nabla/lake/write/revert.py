@@ -19,12 +19,13 @@ from nabla.engine.feed import feed_rows
 from nabla.errors import NablaError
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.graph import is_derived, sources_of
+from nabla.lake.objects.origins import is_copy
 from nabla.lake.objects.sources import make_source
 from nabla.lake.reports import Reverted, RevertReport
 from nabla.lake.write.commit import Commit, retry
 from nabla.storage import bags, capture, changes, files
 from nabla.storage.altered_table import eras_after
-from nabla.storage.catalog import DELTA_FEED, REDEFINED, Entry, LakeState, Part
+from nabla.storage.catalog import DELTA_FEED, HISTORIES, REDEFINED, Entry, LakeState, Part
 from nabla.storage.changes import has_same_rows
 
 
@@ -79,7 +80,7 @@ class _WayBack:
 
     def _moved(self, old: Entry) -> bool:
         old, new = old.without_ahead, self.now.entries[old.name].without_ahead
-        if old.kind == "registered":
+        if old.kind == "registered" or is_copy(old):
             return False
         moved = (name for name, part in old.parts.items() if not self._has_same_rows(part, new.parts[name]))
         return any(name != "feed" for name in moved) or not self._reflects_same(old, new)
@@ -106,7 +107,7 @@ class _WayBack:
     def _version_now(self, source: str, version: int) -> int:
         """The newest version of a source if that has the rows of an old one, else the old one."""
         entry = self.now.entries[source]
-        if entry.kind == "registered" or version < 0:
+        if entry.kind == "registered" or is_copy(entry) or version < 0:
             return version
         part = entry.parts["data"]
         return part.version if self._has_same_rows(replace(part, version=version), part) else version
@@ -124,7 +125,8 @@ class _WayBack:
         large = not is_derived(old) and source.changed_rows > changes.RECORDED_ROWS and not captures
         change = None if large else bags.negated(source.change_rows())
         parts = {n: self._restore(p, new.parts[n]) for n, p in old.parts.items() if n != "feed"}
-        facts = {**new.facts, **{fact: old.facts[fact] for fact in ("rows", "clock") if fact in old.facts}}
+        kept = {fact: value for fact, value in new.facts.items() if fact != HISTORIES}
+        facts = kept | {fact: old.facts[fact] for fact in ("rows", "clock", HISTORIES) if fact in old.facts}
         if is_derived(old):
             assert change is not None
             parts["feed"] = self._publish(new.parts["feed"], change, parts["data"].version)

@@ -10,13 +10,13 @@ from nabla.engine.large_change import capture_change
 from nabla.errors import NablaError
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.graph import quarantined_tables
-from nabla.lake.objects.names import a_kind, is_nested
+from nabla.lake.objects.names import is_nested
 from nabla.lake.write.commit import Commit
 from nabla.lake.write.generated import DEFAULTS
 from nabla.lake.write.table_change import TableChange
 from nabla.lake.write.write_change import take_over, write_change
 from nabla.storage import locations
-from nabla.storage.catalog import LakeState
+from nabla.storage.catalog import ORIGIN, LakeState
 from nabla.storage.table import Snapshot
 from nabla.storage.uncommitted import Uncommitted
 
@@ -43,10 +43,11 @@ class TableChanges:
     def change(self, table: str) -> TableChange:
         """The change of a table, which has to be one that the lake may write to."""
         entry = self._context.names(self.state).entry(table)
-        if entry.kind != "table":
+        if entry.kind != "table" or ORIGIN in entry.definition:
+            kind = "a copy of a table of others" if entry.kind == "table" else a_kind(entry)
             raise NablaError(
                 "NABLA_NOT_WRITABLE",
-                f'"{entry.name}" is {a_kind(entry)}, and the lake writes to its own tables only',
+                f'"{entry.name}" is {kind}, and the lake writes to its own tables only',
                 place=f'"{entry.name}"',
                 remedy="Whoever owns it writes it."
                 if entry.kind == "registered"

@@ -41,6 +41,7 @@ def write_change(change: TableChange, capture_large: Capture | None = None) -> t
     recorded: tuple[ChangeFile, ...] | None
     if change.pieces or change.replacement is not None:
         adds, removes, net = _rewrite(change)
+        net = _seen_by_readers(change, net)
         few = removes or net.num_rows <= changes.RECORDED_ROWS
         recorded = changes.record(change.snapshot.folder, net) if few else None
     else:
@@ -117,6 +118,12 @@ def _rewrite(change: TableChange) -> tuple[list[DataFile], list[DataFile], pa.Ta
     if done.missing.num_rows:
         raise absent_rows(change.name, done.missing)
     return list(done.adds), list(done.removes), net
+
+
+def _seen_by_readers(change: TableChange, net: pa.Table) -> pa.Table:
+    """The net change of the columns that readers know."""
+    hidden = change.hidden.intersection(net.column_names)
+    return bags.consolidate(net.drop_columns(sorted(hidden))) if hidden else net
 
 
 def _replace(snapshot: Snapshot, new: Replacement) -> tuple[list[DataFile], list[DataFile], pa.Table]:
