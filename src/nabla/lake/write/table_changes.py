@@ -10,7 +10,7 @@ from nabla.engine.large_change import capture_change
 from nabla.errors import NablaError
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.graph import quarantined_tables
-from nabla.lake.objects.names import is_nested
+from nabla.lake.objects.names import a_kind, is_nested
 from nabla.lake.write.commit import Commit
 from nabla.lake.write.generated import DEFAULTS
 from nabla.lake.write.table_change import TableChange
