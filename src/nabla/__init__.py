@@ -33,3 +33,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(language, name)
     raise AttributeError(f"module 'nabla' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -298,7 +298,7 @@ def verify(
 @app.command()
 @reporting
 def sql(
-    query: Annotated[str, typer.Argument(help="A query over the lake's tables and views.")],
+    query: Annotated[str, typer.Argument(help="A query over the lake's tables and views, or a statement that writes.")],
     limit: LimitOption = 50,
     why: Annotated[bool, typer.Option("--why", help="Only say which views answer it, and why others do not.")] = False,
     env: EnvOption = None,

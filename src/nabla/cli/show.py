@@ -84,7 +84,9 @@ def status(found: Mapping[str, Status]) -> None:
 
 
 def _versions(sources: Mapping[str, int]) -> str:
-    return ", ".join(f"{name}@{version}" for name, version in sources.items())
+    from nabla.lake.reports import at_version
+
+    return ", ".join(f"{name}{at_version(version)}" for name, version in sources.items())
 
 
 def check_names(names: Sequence[str], known: LakeStatus) -> None:

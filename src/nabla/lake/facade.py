@@ -24,7 +24,6 @@ from nabla.lake.constraints import constraints
 from nabla.lake.context import LakeContext
 from nabla.lake.housekeeping.optimize import optimize
 from nabla.lake.housekeeping.settings import Housekeeping, change_settings
-from nabla.lake.insight import Insight
 from nabla.lake.publish.publications import Publication
 from nabla.lake.publish.publish import publish, unpublish
 from nabla.lake.refresh import rules, views
@@ -38,21 +37,20 @@ from nabla.lake.reports import (
     CheckReport,
     OptimizeReport,
     RefreshReport,
-    RevertReport,
     ViewReport,
 )
+from nabla.lake.statements import run_if_statement
 from nabla.lake.vacuum import vacuum_lake
-from nabla.lake.write import create_table, preview, revert
+from nabla.lake.write import create_table
 from nabla.lake.write.drop import drop
-from nabla.lake.write.preview import Preview
-from nabla.lake.write.transaction import Transaction
+from nabla.lake.writing import Writing
 from nabla.planner.steps import Mode
 from nabla.storage.fsck import Checkup, examine_lake
 from nabla.storage.vacuum import Vacuumed
 
 
 @check_arguments
-class Lake(Registering, Insight):
+class Lake(Registering, Writing):
     """Use `nabla.open`. All methods may be called from several threads, and several processes may use one lake."""
 
     # ------------------------------------------------------------------ tables
@@ -111,21 +109,6 @@ class Lake(Registering, Insight):
     def drop_table(self, name: str) -> None:
         """Drop a table that no view reads. Its files go with the next vacuum; a registered table stays as it is."""
         drop(self._context, name, "table", "registered")
-
-    def transaction(self) -> Transaction:
-        """Changes of one or more tables that become visible together: `with lake.transaction() as tx: …`."""
-        return Transaction(self._context)
-
-    def preview(self, transaction: Transaction) -> Preview:
-        """The minimal change of every table, view and constraint that a transaction would change, were it committed now."""
-        return preview.preview(self._context, transaction)
-
-    def revert(self, version: int) -> RevertReport:
-        """Give tables, views and constraints the content back that they had at a version of the lake (see `version`).
-
-        Objects that were made since then stay, and follow. The revert is a commit: feeds tell it, and it can be reverted.
-        """
-        return revert.revert(self._context, version)
 
     # -------------------------------------------------------------- constraints
 
@@ -300,12 +283,15 @@ class Lake(Registering, Insight):
         return read.read_changes(self._context, name, since, pairs)
 
     def sql(self, text: str, views: Views = "auto", fresh_within: str | None = None) -> DataFrame:
-        """Run Spark SQL over the lake's tables and views.
+        """Run Spark SQL over the lake's tables and views: a query, or a statement that changes a table.
 
         A query of large tables is answered from views where that reads less ("auto"), or never, or only from views, with an
         error where none can. The rows are the plain query's, unless `fresh_within`, as "5 minutes", allows older ones.
+
+        INSERT, UPDATE, DELETE, MERGE and TRUNCATE are transactions; their result says how many rows came and went.
         """
-        return run_sql(self._context, text, views, fresh_within)
+        done = run_if_statement(self._context, text)
+        return run_sql(self._context, text, views, fresh_within) if done is None else done
 
     def answer(self, query: str | DataFrame, views: Views = "auto", fresh_within: str | None = None) -> Answer:
         """Answer a query as `sql` does, also of small tables, and say how: from which views, and why not from others."""

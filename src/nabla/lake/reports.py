@@ -25,10 +25,15 @@ def cell(value: object) -> str:
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%d %H:%M:%S")
     if isinstance(value, Mapping):
-        return ", ".join(f"{k} {v:.3f}" if isinstance(v, float) else f"{k}@{v}" for k, v in value.items())
+        return ", ".join(f"{k} {v:.3f}" if isinstance(v, float) else f"{k}{at_version(v)}" for k, v in value.items())
     if isinstance(value, tuple) and value and isinstance(value[0], Round):
         return summary(value)
     return str(value)
+
+
+def at_version(version: object) -> str:
+    """The version of a source that a view reflects. A source that was built again since has none that it could reflect."""
+    return " (built again since)" if isinstance(version, int) and version < 0 else f"@{version}"
 
 
 @dataclass(frozen=True)
@@ -207,6 +212,13 @@ class Reverted(_Record):
 class RevertReport(_Table[Reverted]):
     title = "Reverted"
     headings = ("name", "version", "inserted", "deleted")
+
+    def __str__(self) -> str:
+        return (
+            super().__str__() if len(self) else "Nothing to revert: tables and views have the rows that they had then."
+        )
+
+    __repr__ = __str__
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from nabla.frontends.spark_sql.python_udfs import PythonFunction
 from nabla.frontends.spark_sql.session_names import key_of, names_of
 from nabla.lake.objects.named_tables import LakeTables
 from nabla.lake.objects.view import View
+from nabla.lake.streams.data_source import offer
 from nabla.lake.trust import Trust
 from nabla.planner.steps import Size
 from nabla.storage.catalog import LakeState
@@ -130,6 +131,11 @@ class LakeSpark:
                 engines[size, settings] = self.new_engine(size, settings)
             return engines[size, settings]
 
+    def check(self, text: str) -> None:
+        """Refuse a stored query that runs code, unless the lake is trusted."""
+        if not self._trust.holds:
+            self._trust.check(self.session, text)
+
     def teach(self, view: View) -> None:
         """Register the Python functions of a view with the sessions of the engine, those that are made later included."""
         if view.functions:
@@ -171,6 +177,7 @@ class LakeSpark:
         with self._lock:
             if self._last is None or has_ended(self._last.session):
                 session = self._find_session()
+                offer(session)
                 home = self.workspace_in(session)
                 self._last = _Running(session, home, LakeTables(self._log, home))
             return self._last

@@ -18,7 +18,14 @@ _THREADS = 4
 
 
 def find_keys(snapshot: Snapshot, keys: pa.Table) -> Located:
-    """All rows of a version that have one of these distinct keys, with their places. NULL is a key like others.
+    """All rows of a version that have one of these distinct keys, with their places. NULL is a key like others."""
+    located = find_few(snapshot, keys, snapshot.rows)
+    assert located is not None
+    return located
+
+
+def find_few(snapshot: Snapshot, keys: pa.Table, most: int) -> Located | None:
+    """The same; None if there are more rows than `most`.
 
     Statistics rule out files; of the others only the columns of the key are read, and then the rows that were found.
     """
@@ -39,5 +46,7 @@ def find_keys(snapshot: Snapshot, keys: pa.Table) -> Located:
 
     with ThreadPoolExecutor(_THREADS) as pool:
         found = list(pool.map(in_thread(search), snapshot.files)) if wanted.num_rows else []
+    if sum(len(here) for here in found if here is not None) > most:
+        return None
     places = zip(snapshot.files, found, strict=False)
     return fetch_rows(snapshot, {file.path: here for file, here in places if here is not None})

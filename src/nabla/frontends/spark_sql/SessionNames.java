@@ -274,8 +274,8 @@ public class SessionNames extends Rule {
 
     private List notWritable(String name) {
         return Arrays.asList(new Object[] {
-            "NABLA_NOT_WRITABLE", "a statement of SQL cannot change what belongs to a lake", "\"" + name + "\"",
-            "Write to tables in a transaction: with lake.transaction() as tx: tx.insert(…). Drop with lake.drop_table or lake.drop_view."});
+            "NABLA_NOT_WRITABLE", "a statement of a Spark session cannot change what belongs to a lake", "\"" + name + "\"",
+            "Run it with lake.sql, or write in a transaction: with lake.transaction() as tx: tx.insert(…)."});
     }
 
     /** An error of the analyzer with the code of Nabla as its condition, from which Python makes its own again. */

@@ -26,6 +26,7 @@ from nabla.lake.objects.view import load_view
 from nabla.lake.refresh.refresh import Refresh
 from nabla.lake.reports import Altered, AlterReport
 from nabla.lake.write.commit import Commit, retry
+from nabla.lake.write.generated import DEFAULTS, IDENTITIES
 from nabla.storage import changes, files, locations, reading, schemas
 from nabla.storage.altered_table import Era, added_columns, eras_of, marked_as_added
 from nabla.storage.catalog import CLUSTER_BY, ERAS, ORIGIN, SAME_AS, Entry, LakeState, Part
@@ -104,7 +105,16 @@ def _check_alterable(context: LakeContext, entry: Entry, state: LakeState) -> No
 
 
 def _check_declared(entry: Entry, change: SchemaChange, state: LakeState) -> None:
-    """Refuse to drop a column that a declared key or foreign key names."""
+    """Refuse to drop a column that a declared key or foreign key names, and to change one whose values are generated."""
+    generated = {*(entry.definition.get(DEFAULTS) or {}), *(entry.definition.get(IDENTITIES) or {})}
+    changed = [column for column in (*change.dropped, *change.renamed, *change.widened) if column in generated]
+    if changed:
+        raise NablaError(
+            "NABLA_COLUMN_IN_USE",
+            f'column "{changed[0]}" has a default, or is an identity column',
+            place=f'table "{entry.name}"',
+            remedy="Create a table with the new columns, and insert the rows of this one.",
+        )
     own = f"{entry.name}.".casefold()
     named = dict.fromkeys(entry.definition.get("key") or (), "its key")
     for other in state.entries.values():

@@ -37,6 +37,11 @@ def check_version(entry: Entry, version: int, latest: int | None = None) -> None
         )
 
 
+def a_kind(entry: Entry) -> str:
+    """What an object is, for a sentence."""
+    return f"a {'registered table' if entry.kind == 'registered' else entry.kind}"
+
+
 def is_nested(entry: Entry) -> bool:
     """Whether an object is a nested table, whose rows are in partitioned normal form."""
     return bool(entry.definition.get("nested"))
@@ -78,7 +83,7 @@ class Names:
         if existing is not None:
             raise NablaError(
                 "NABLA_EXISTS",
-                f'there is a {existing.kind} "{existing.name}" already',
+                f'there is {a_kind(existing)} "{existing.name}" already',
                 place=f"lake {self.path}",
                 remedy="Choose another name, or drop it first.",
             )
@@ -95,7 +100,7 @@ class Names:
             )
         return NablaError(
             "NABLA_EXISTS",
-            f'there is a {existing.kind} "{existing.name}" already',
+            f'there is {a_kind(existing)} "{existing.name}" already',
             place=f"lake {self.path}",
             remedy="Choose another name, drop it first, or pass rebuild=True to build it anew.",
         )
@@ -151,7 +156,7 @@ class Names:
         if entry.kind not in kinds:
             raise NablaError(
                 UNKNOWN[kinds[0]],
-                f'"{entry.name}" is a {entry.kind}',
+                f'"{entry.name}" is {a_kind(entry)}',
                 place=f"lake {self.path}",
                 remedy="Use drop_view for views, drop_table for tables and drop_constraint for constraints.",
             )

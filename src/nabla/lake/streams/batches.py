@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,11 +35,18 @@ def progress_of(entry: Entry, stream: str) -> Progress:
 
 def add_batch(context: LakeContext, table: str, stream: str, batch: Progress, rows: DataFrame) -> bool:
     """Add a batch in a transaction of its own; False if the table has it already."""
+    return apply_batch(context, table, stream, batch, lambda transaction: transaction.insert(table, rows))
+
+
+def apply_batch(
+    context: LakeContext, table: str, stream: str, batch: Progress, change: Callable[[Transaction], None]
+) -> bool:
+    """Make the change of a batch in a transaction of its own; False if the table has it already."""
     transaction = Transaction(context)
     try:
         with transaction:
             transaction.apply(table, _noting({stream: batch}))
-            transaction.insert(table, rows)
+            change(transaction)
     except _Repeated:
         return False
     return True

@@ -41,6 +41,9 @@ from nabla.storage.deletion_vectors import numbers_of
 from nabla.storage.files import Snapshot
 from nabla.storage.find_rows import Located, fetch_rows, places_by_file
 
+Sql = str | Column
+"""An expression: a text, or one that Spark has parsed."""
+
 Seen = Mapping[str, Entry]
 """Tables and views by name, as a transaction sees them."""
 
@@ -64,29 +67,42 @@ def mentioned_in(text: str, state: LakeState) -> frozenset[str]:
     return frozenset(name for name in state.entries if name.casefold() in words or "identifier" in words)
 
 
+def expression(text: Sql) -> Column:
+    return F.expr(text) if isinstance(text, str) else text
+
+
+def workspace_seeing(context: LakeContext, seen: Seen) -> Workspace:
+    """A workspace in which subqueries find the objects in `seen` under their names."""
+    session = copy_session(context.spark.session) if seen else context.spark.session
+    workspace = Workspace(session, context.log.new_staging())
+    for name, entry in seen.items():
+        entry_frame(context, workspace, entry).createOrReplaceTempView(name)
+    return workspace
+
+
 def entry_frame(context: LakeContext, workspace: Workspace, entry: Entry) -> DataFrame:
     """A table or view in the version that an entry has."""
     snapshot = table_of(context.log, entry).snapshot(current_version(context.log, entry))
     return user_frame(workspace, snapshot, columns_of(entry))
 
 
-def delete_matching(context: LakeContext, change: TableChange, where: str, seen: Seen) -> None:
-    """Delete the rows that a condition holds for, as the transaction sees the table."""
-    _change_matching(context, change, where, {}, seen)
+def delete_matching(
+    context: LakeContext, change: TableChange, where: Sql, seen: Seen, alias: str | None = None
+) -> None:
+    """Delete the rows that a condition holds for, as the transaction sees the table. Its columns may be qualified with `alias`,
+    or the table's name."""
+    _change_matching(context, change, where, {}, seen, alias)
 
 
-def refuse_outside(context: LakeContext, change: TableChange, where: str, seen: Seen, rows: pa.Table | str) -> None:
+def refuse_outside(context: LakeContext, change: TableChange, where: Sql, seen: Seen, rows: pa.Table | str) -> None:
     """Refuse rows for which a condition does not hold: a table of them under stored names, or the folder that has them."""
-    session = copy_session(context.spark.session) if seen else context.spark.session
-    with Workspace(session, context.log.new_staging()) as workspace:
-        for name, entry in seen.items():
-            entry_frame(context, workspace, entry).createOrReplaceTempView(name)
+    with workspace_seeing(context, seen) as workspace:
         if isinstance(rows, str):
-            frame = read_parquet(session, locations.parquet_files(rows), change.stored)
+            frame = read_parquet(workspace.session, locations.parquet_files(rows), change.stored)
         else:
             frame = workspace.hold(rows, change.stored)
-        holds = F.coalesce(F.expr(where), F.lit(False))
-        outside = frame.toDF(*change.visible.names).where(~holds).limit(3).collect()
+        holds = F.coalesce(expression(where), F.lit(False))
+        outside = frame.toDF(*change.visible.names).alias(change.name).where(~holds).limit(3).collect()
     if outside:
         shown = ", ".join(str(tuple(row)) for row in outside)
         raise NablaError(
@@ -98,14 +114,24 @@ def refuse_outside(context: LakeContext, change: TableChange, where: str, seen: 
 
 
 def update_matching(
-    context: LakeContext, change: TableChange, values: Mapping[str, str], where: str, seen: Seen
+    context: LakeContext,
+    change: TableChange,
+    values: Mapping[str, Sql],
+    where: Sql,
+    seen: Seen,
+    alias: str | None = None,
 ) -> None:
     """Give columns new values in the rows that a condition holds for, as the transaction sees the table."""
-    _change_matching(context, change, where, values, seen)
+    _change_matching(context, change, where, values, seen, alias)
 
 
 def _change_matching(
-    context: LakeContext, change: TableChange, where: str, values: Mapping[str, str], seen: Seen
+    context: LakeContext,
+    change: TableChange,
+    where: Sql,
+    values: Mapping[str, Sql],
+    seen: Seen,
+    alias: str | None,
 ) -> None:
     """Change rows on the driver where they are few, and else by Spark's executors.
 
@@ -113,11 +139,8 @@ def _change_matching(
     queries, know other versions by the same names.
     """
     place = f'change of table "{change.name}"'
-    session = copy_session(context.spark.session) if seen else context.spark.session
-    with Workspace(session, context.log.new_staging()) as workspace, context.translating(place):
-        for name, entry in seen.items():
-            entry_frame(context, workspace, entry).createOrReplaceTempView(name)
-        search = _Search(context, workspace, change, where, values)
+    with workspace_seeing(context, seen) as workspace, context.translating(place):
+        search = _Search(context, workspace, change, where, values, alias or change.name)
         found = search.rows(is_alone=not seen)
         if found is None:
             search.change_by_spark()
@@ -125,7 +148,7 @@ def _change_matching(
             note_rows(change, found, values)
 
 
-def note_rows(change: TableChange, found: pa.Table, values: Mapping[str, str]) -> None:
+def note_rows(change: TableChange, found: pa.Table, values: Mapping[str, Sql]) -> None:
     """Note that rows with their copies go, and, where there are `values`, come back with new ones."""
     names = change.stored.names
     change.pieces.append(bags.negated(found.select([*names, N])))
@@ -146,8 +169,9 @@ class _Search:
     context: LakeContext
     workspace: Workspace
     change: TableChange
-    where: str
-    values: Mapping[str, str]
+    where: Sql
+    values: Mapping[str, Sql]
+    alias: str
 
     def rows(self, *, is_alone: bool) -> pa.Table | None:
         """The rows, with their copies and new values; None if they are too many for the driver. A condition that reads no
@@ -165,9 +189,9 @@ class _Search:
         if not change.snapshot.plain:
             with suppress(PySparkException, Py4JJavaError):  # a hidden row may be one that the condition fails on
                 frame = located_frame(self.workspace, change.snapshot, visible, with_hidden=True)
-                return self._fetch(_without_hidden(change, self._places(frame.where(self.where))))
+                return self._fetch(_without_hidden(change, self._places(self._matching(frame))))
         frame = located_frame(self.workspace, change.snapshot, visible)
-        return self._fetch(self._places(frame.where(self.where)))
+        return self._fetch(self._places(self._matching(frame)))
 
     @property
     def _is_for_executors(self) -> bool:
@@ -196,12 +220,12 @@ class _Search:
 
     def _marked_places(self) -> dict[str, BitMap64]:
         frame = located_frame(self.workspace, self.change.snapshot, self.change.visible.names)
-        return marked_places(frame.where(self.where).select(FILE, PLACE))
+        return marked_places(self._matching(frame).select(FILE, PLACE))
 
     def _new_rows(self, frame: DataFrame) -> DataFrame:
         """The rows with their new values, under the stored names."""
         change, visible = self.change, self.change.visible.names
-        new = [F.expr(text).alias(f"new {name}") for name, text in self.values.items()]
+        new = [expression(text).alias(f"new {name}") for name, text in self.values.items()]
         raw = frame.select(*map(quote, visible), *new)
         made = dict(zip(self.values, _new_columns(raw, change, self.values), strict=True))
         return raw.select(*(made.get(name, F.col(quote(name))) for name in visible))
@@ -212,7 +236,7 @@ class _Search:
         change = self.change
         shape = types.rename(change.stored, change.visible.names)
         numbers = [StructField(FILE, LongType()), StructField(PLACE, LongType())]
-        query = self._raw(empty(self.workspace.session, StructType([*shape, *numbers])).where(self.where))
+        query = self._raw(self._matching(empty(self.workspace.session, StructType([*shape, *numbers]))))
         plan = read_rows_query(query)
         if plan is None or any(isinstance(field.dataType, NullType) for field in query.schema):
             return None
@@ -245,6 +269,9 @@ class _Search:
             rows = rows.append_column(found.schema.field(name), found[name])
         return types.conform(rows, _matched_shape(self.change, self.values))
 
+    def _matching(self, frame: DataFrame) -> DataFrame:
+        return frame.alias(self.alias).where(expression(self.where))
+
     def _places(self, kept: DataFrame) -> pa.Table:
         """Let Spark find the places and the new values, which takes the columns in the condition and in these only."""
         return self._query(kept).toArrow()
@@ -254,7 +281,7 @@ class _Search:
         return raw.select(FILE, PLACE, *_new_columns(raw, self.change, self.values))
 
     def _raw(self, kept: DataFrame) -> DataFrame:
-        new = [F.expr(text).alias(f"new {name}") for name, text in self.values.items()]
+        new = [expression(text).alias(f"new {name}") for name, text in self.values.items()]
         return kept.select(F.col(FILE), F.col(PLACE), *new)
 
     def _fetch(self, found: pa.Table) -> pa.Table:
@@ -276,9 +303,9 @@ class _Search:
         frame = located_frame(self.workspace, snapshot, visible).withColumn(N, F.lit(1).cast("bigint"))
         pending = self.workspace.hold(change.net(), types.with_weight(change.stored)).toDF(*visible, N)
         nowhere = [F.lit(None).cast("string").alias(FILE), F.lit(None).cast("bigint").alias(PLACE)]
-        kept = frame.unionAll(pending.select(*map(quote, visible), *nowhere, N)).where(self.where)
+        kept = self._matching(frame.unionAll(pending.select(*map(quote, visible), *nowhere, N)))
         old = [F.col(quote(v)).alias(s) for v, s in zip(visible, stored, strict=True)]
-        new = [F.expr(text).alias(f"new {name}") for name, text in values.items()]
+        new = [expression(text).alias(f"new {name}") for name, text in values.items()]
         raw = kept.select(*old, F.col(N), F.col(FILE), F.col(PLACE), *new)
         table = raw.select(*map(quote, [*stored, N]), FILE, PLACE, *_new_columns(raw, change, values)).toArrow()
         _note_places(change, table)
@@ -295,7 +322,7 @@ def _without_hidden(change: TableChange, found: pa.Table) -> pa.Table:
     return found
 
 
-def _matched_shape(change: TableChange, values: Mapping[str, str]) -> StructType:
+def _matched_shape(change: TableChange, values: Mapping[str, Sql]) -> StructType:
     places = [change.stored.names[change.visible.names.index(name)] for name in values]
     new = [types.field_like(change.stored[place], f"new {place}") for place in places]
     return StructType([*types.with_weight(change.stored).fields, *new])
@@ -309,7 +336,7 @@ def _note_places(change: TableChange, found: pa.Table) -> None:
     change.located.append(Located(rows, files.combine_chunks(), places.combine_chunks()))
 
 
-def _new_columns(frame: DataFrame, change: TableChange, values: Mapping[str, str]) -> list[Column]:
+def _new_columns(frame: DataFrame, change: TableChange, values: Mapping[str, Sql]) -> list[Column]:
     """The new values as the table stores them. They are columns of the frame, so that each is computed once."""
     return [
         intake.fit_column(

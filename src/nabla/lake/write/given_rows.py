@@ -17,6 +17,7 @@ from nabla.engine import intake, types
 from nabla.engine.spark.frames import Workspace, read_parquet
 from nabla.errors import NablaError
 from nabla.lake.context import LakeContext
+from nabla.lake.write.generated import append_missing, append_nulls
 from nabla.lake.write.table_change import TableChange
 from nabla.storage import bags, locations
 
@@ -54,6 +55,18 @@ def read_given(
         parts = [Given((_fitted(change, key, table),), _no_keys(change, key)) for table in tables]
     groups = tuple(group for part in parts for group in part.groups)
     return Given(groups, pa.concat_tables([_no_keys(change, key), *(part.gone for part in parts)]))
+
+
+def read_incomplete(context: LakeContext, change: TableChange, rows: intake.Data) -> pa.Table:
+    """Rows to insert that may leave out columns with defaults, and numbers that they get later. Dicts may leave out any."""
+    is_arrow = intake.arrow_table(rows, f'table "{change.name}"') is not None
+    pieces = []
+    for table in _tables(change, rows, None):
+        completed = append_missing(context, change, table)
+        every = completed if is_arrow else append_nulls(change, completed)
+        pieces.append(intake.arrow_rows(every, change.visible, change.name))
+    none = types.arrow_schema(types.to_stored(change.visible, change.visible.names)).empty_table()
+    return pa.concat_tables([none, *pieces])
 
 
 def store_frame(workspace: Workspace, frame: DataFrame) -> StoredFrame:

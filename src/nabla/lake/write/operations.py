@@ -18,6 +18,7 @@ from nabla.lake.context import LakeContext
 from nabla.lake.write import nested_tables as nests
 from nabla.lake.write import write_change
 from nabla.lake.write.conditions import Seen, delete_matching, refuse_outside, update_matching
+from nabla.lake.write.generated import number_rows, write_numbered
 from nabla.lake.write.nested_checks import check_written
 from nabla.lake.write.new_table import clustered
 from nabla.lake.write.table_change import TableChange, absent_rows
@@ -28,7 +29,7 @@ from nabla.storage.bags import N
 
 def insert_frame(change: TableChange, frame: DataFrame, folder: str) -> None:
     """Let Spark write its rows into a new folder; these files become files of the table as they are."""
-    clustered(frame, change.entry.definition).toDF(*change.stored.names).write.parquet(folder)
+    write_numbered(change, clustered(frame, change.entry.definition), folder)
     if change.nested:
         check_written(folder, change.visible, change.name)
     change.written.append(folder)
@@ -91,7 +92,7 @@ def replace_where(
         given = folder if isinstance(rows, DataFrame) else rows.rename_columns(change.stored.names)
         refuse_outside(context, change, where, seen, given)
     if not isinstance(rows, DataFrame):
-        change.add(rows, 1)
+        change.add(number_rows(change, rows), 1)
 
 
 def merge_rows(change: TableChange, rows: Relation, sign: Sign) -> None:

@@ -30,7 +30,8 @@ class TableChange:
 
     Changes of millions of rows are made in files at once: then `snapshot` has them, `base` is the table before, and `moved`
     says how many rows they have inserted and deleted. Rows of nested tables, and those that may be set aside, are changed
-    `by_driver`, however many there are. Readers do not know the `hidden` columns: rows that differ only there do not differ."""
+    `by_driver`, however many there are. `numbers` are the last ones that rows have got in identity columns. Readers do not
+    know the `hidden` columns: rows that differ only there do not differ."""
 
     name: str
     entry: Entry
@@ -44,6 +45,7 @@ class TableChange:
     base: Snapshot | None = None
     moved: tuple[int, int] = (0, 0)
     by_driver: bool = False
+    numbers: dict[str, int] = field(default_factory=dict)
     hidden: frozenset[str] = frozenset()
 
     @property

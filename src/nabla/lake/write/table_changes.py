@@ -10,8 +10,9 @@ from nabla.engine.large_change import capture_change
 from nabla.errors import NablaError
 from nabla.lake.context import LakeContext
 from nabla.lake.objects.graph import quarantined_tables
-from nabla.lake.objects.names import is_nested
+from nabla.lake.objects.names import a_kind, is_nested
 from nabla.lake.write.commit import Commit
+from nabla.lake.write.generated import DEFAULTS
 from nabla.lake.write.table_change import TableChange
 from nabla.lake.write.write_change import take_over, write_change
 from nabla.storage import locations
@@ -43,14 +44,18 @@ class TableChanges:
         """The change of a table, which has to be one that the lake may write to."""
         entry = self._context.names(self.state).entry(table)
         if entry.kind != "table" or ORIGIN in entry.definition:
-            kind = "copy of a table of others" if entry.kind == "table" else entry.kind
+            kind = "a copy of a table of others" if entry.kind == "table" else a_kind(entry)
             raise NablaError(
                 "NABLA_NOT_WRITABLE",
-                f'"{entry.name}" is a {kind}, and the lake writes to its own tables only',
+                f'"{entry.name}" is {kind}, and the lake writes to its own tables only',
                 place=f'"{entry.name}"',
-                remedy="Change the tables that it is made from.",
+                remedy="Whoever owns it writes it."
+                if entry.kind == "registered"
+                else "Change the tables that it is made from.",
             )
         if entry.name not in self._changes:
+            for text in (entry.definition.get(DEFAULTS) or {}).values():
+                self._context.spark.check(f"SELECT {text}")
             snapshot = self._context.log.snapshot(entry.parts["data"])
             visible = types.from_json(entry.definition["schema"])
             if not entry.definition.get(

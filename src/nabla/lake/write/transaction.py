@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, suppress
 from decimal import Decimal
 from types import TracebackType
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -15,6 +16,7 @@ from nabla.engine import intake
 from nabla.engine.spark.frames import Workspace
 from nabla.errors import Conflict, NablaError
 from nabla.frontends.nested.equations import Sign
+from nabla.frontends.spark_sql.statements import Insert, OtherStatement, RowStatement, read_statement
 from nabla.lake.constraints.quarantine import hold_back
 from nabla.lake.context import LakeContext
 from nabla.lake.housekeeping.turns import take_turn
@@ -25,7 +27,8 @@ from nabla.lake.write import nested_tables as nests
 from nabla.lake.write.commit import Commit, retry
 from nabla.lake.write.conditions import Seen, entry_frame, mentioned_in, named_in
 from nabla.lake.write.fresh import ask_fresh, query_fresh, read_fresh
-from nabla.lake.write.given_rows import read_given
+from nabla.lake.write.generated import complete_frame, is_generated, number_rows
+from nabla.lake.write.given_rows import read_given, read_incomplete
 from nabla.lake.write.operations import (
     delete_frame,
     delete_rows,
@@ -37,6 +40,7 @@ from nabla.lake.write.operations import (
     replace_where,
     update_where,
 )
+from nabla.lake.write.statements import run_statement
 from nabla.lake.write.table_change import TableChange
 from nabla.lake.write.table_changes import TableChanges
 from nabla.lake.write.upsert import key_for_upsert, upsert_rows
@@ -65,6 +69,8 @@ class Transaction:
         self._closed = False
         self._workspaces: list[Workspace] = []
         """Those of frames that users hold."""
+        self.moved: Mapping[str, Mapping[str, Any]] = {}
+        """The tables that were changed by the commit, with the numbers of rows."""
 
     def __enter__(self) -> Transaction:
         return self
@@ -86,7 +92,7 @@ class Transaction:
             self._do(table, lambda c: insert_frame(c, frame, self._changes.new_staging()))
         else:
             arrow = self._read_rows(change, rows)
-            self._do(table, lambda c: c.add(arrow, 1))
+            self._do(table, lambda c: c.add(number_rows(c, arrow), 1))
 
     def delete(self, table: str, where: str | None = None, rows: intake.Data = None) -> None:
         """Delete the rows for which a condition holds, or given rows: one copy for each, and all must be there."""
@@ -103,7 +109,8 @@ class Transaction:
                 frame = intake.fit_frame(rows, change.visible, change.name)
             self._do(table, lambda c: delete_frame(self._context, c, frame, self._changes.new_staging()))
         elif rows is not None:
-            arrow = self._read_rows(change, rows)
+            with self._translating(change):
+                arrow = read_rows(change, rows)
             self._do(table, lambda c: delete_rows(c, arrow))
         else:
             assert where is not None
@@ -140,7 +147,7 @@ class Transaction:
         key = key_for_upsert(change)
         with self._translating(change):
             given = read_given(self._context, change, key, rows, delete_when)
-        self._do(table, lambda c: upsert_rows(c, key, given))
+        self._do(table, lambda c: upsert_rows(self._context, c, key, given))
 
     def replace(self, table: str, rows: intake.Data, where: str | None = None) -> None:
         """Put rows in the place of all rows of a table, or of those for which a condition holds, as it has to for the new ones.
@@ -196,7 +203,14 @@ class Transaction:
 
     def sql(self, text: str) -> DataFrame:
         """Run a query over the state that this transaction would make: tables with its changes, and views as they would be
-        after a refresh. To use before the transaction ends."""
+        after a refresh. To use before the transaction ends.
+
+        INSERT, UPDATE, DELETE, MERGE and TRUNCATE change tables of the lake, as part of this transaction. What they read are
+        tables with its changes, and views as they are.
+        """
+        parsed = read_statement(self._context.spark.session, text)
+        if parsed is not None and not isinstance(parsed.statement, OtherStatement):
+            return self._run(parsed.statement, parsed.reads)
         state = self.changes.state
         names = mentioned_in(text, state)
         self._reads |= read_through(names, state)
@@ -206,6 +220,20 @@ class Transaction:
         frame, workspace = query_fresh(self._context, text, self._changes, tables, views)
         self._workspaces.append(workspace)
         return frame
+
+    def _run(self, statement: RowStatement, reads: frozenset[str] | None) -> DataFrame:
+        """Run a statement that changes rows; gives the name of its table."""
+
+        def run(change: TableChange) -> None:
+            entries = self._changes.state.entries
+            named = [name for name in entries if reads is None or name.casefold() in reads]
+            adds_alone = isinstance(statement, Insert) and not statement.overwrite and not named
+            seen = {} if adds_alone else self._see(change, named)
+            run_statement(self._context, change, statement, seen, self._changes.new_staging)
+
+        table = self._change(statement.target.name).name
+        self._do(table, run)
+        return self._context.spark.session.createDataFrame([(table,)], "table STRING")
 
     def ask(self, question: str) -> DataFrame:
         """Answer a question about a predicate of the rules, `path(1, X)`, in the state that this transaction would make."""
@@ -221,7 +249,8 @@ class Transaction:
                 done = retry(self._context, self._commit_once, self._replay)
         finally:
             self._close()
-        for name in done.moved & self._changes.tables:
+        self.moved = {name: done.info[name] for name in done.moved & self._changes.tables}
+        for name in self.moved:
             with suppress(NablaError, OSError):  # the transaction is committed, and counts only help
                 count_keys(self._context.log, name, done.info[name]["inserted"] + done.info[name]["deleted"])
         self._context.subscriptions.deliver(done.moved)
@@ -252,11 +281,13 @@ class Transaction:
 
     def _read_rows(self, change: TableChange, rows: intake.Data) -> pa.Table:
         with self._translating(change):
+            if is_generated(change):
+                return read_incomplete(self._context, change, rows)
             return read_rows(change, rows)
 
     def _fit_frame(self, change: TableChange, rows: DataFrame) -> DataFrame:
         with self._translating(change):
-            frame = intake.fit_frame(rows, change.visible, change.name)
+            frame = intake.fit_frame(complete_frame(change, rows), change.visible, change.name)
             return nests.canonical_frame(frame) if change.nested else frame
 
     def _do(self, table: str, operation: Operation) -> None:
@@ -272,7 +303,10 @@ class Transaction:
 
     def _seen_by(self, change: TableChange, *texts: str) -> Seen:
         """The objects that subqueries in these texts read; `_replay` evaluates the texts again if one has changed."""
-        names = named_in(texts, self._changes.state)
+        return self._see(change, named_in(texts, self._changes.state))
+
+    def _see(self, change: TableChange, objects: Iterable[str]) -> Seen:
+        names = frozenset(objects)
         self._evaluated |= {change.name, *names}
         return {name: self._changed_entry(self._changes.state.entries[name]) for name in names}
 

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import StructField, StructType
 
 from nabla.engine import intake, types
 from nabla.errors import NablaError
+from nabla.lake.context import LakeContext
+from nabla.lake.write.generated import append_missing, append_nulls, number_rows
 from nabla.lake.write.given_rows import Given, distinct_keys, without_copies
 from nabla.lake.write.table_change import TableChange
 from nabla.lake.write.write_change import take_over
@@ -38,8 +39,8 @@ def key_for_upsert(change: TableChange) -> list[str]:
     return key
 
 
-def upsert_rows(change: TableChange, key: Sequence[str], given: Given) -> None:
-    """Put rows in place. Columns that a row does not have stay as they are; in a new row they are NULL."""
+def upsert_rows(context: LakeContext, change: TableChange, key: Sequence[str], given: Given) -> None:
+    """Put rows in place. Columns that a row does not have stay as they are; new rows get their defaults."""
     take_over(change)
     given = without_copies(given)
     stored = dict(zip(change.visible.names, change.stored.names, strict=True))
@@ -52,11 +53,13 @@ def upsert_rows(change: TableChange, key: Sequence[str], given: Given) -> None:
         here = bags.match(net.select(keys.column_names), keys.append_column(N, unlimited))[0]
         old = bags.consolidate(pa.concat_tables([old, net.take(here)]))
     change.located.append(located)
-    new = [_new_rows(change, group, old, [stored[name] for name in key]) for group in given.groups]
+    new = [_new_rows(context, change, group, old, [stored[name] for name in key]) for group in given.groups]
     change.pieces += [bags.negated(old), *new]
 
 
-def _new_rows(change: TableChange, group: pa.Table, old: pa.Table, key: Sequence[str]) -> pa.Table:
+def _new_rows(
+    context: LakeContext, change: TableChange, group: pa.Table, old: pa.Table, key: Sequence[str]
+) -> pa.Table:
     """The rows of a group as the table is to have them, counted."""
     stored = dict(zip(change.visible.names, change.stored.names, strict=True))
     given = group.rename_columns([stored[name] for name in group.column_names])
@@ -69,17 +72,13 @@ def _new_rows(change: TableChange, group: pa.Table, old: pa.Table, key: Sequence
         before = before.set_column(before.column_names.index(name), before.schema.field(name), after[name])
     is_new = pc.invert(pc.is_in(pa.arange(0, given.num_rows), value_set=row))
     before = types.conform(before, types.with_weight(change.stored))
-    return pa.concat_tables([before, _completed(change, group.filter(is_new))])
+    return pa.concat_tables([before, _completed(context, change, group.filter(is_new))])
 
 
-def _completed(change: TableChange, group: pa.Table) -> pa.Table:
+def _completed(context: LakeContext, change: TableChange, group: pa.Table) -> pa.Table:
     """New rows with all columns of the table."""
-    shape = StructType([StructField(f.name, f.dataType) for f in change.visible.fields])
-    rows = group
-    for field in types.arrow_schema(types.to_stored(shape, shape.names)):
-        if field.name not in rows.column_names:
-            rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
-    fitted = intake.arrow_rows(rows, change.visible, change.name)
+    rows = append_nulls(change, append_missing(context, change, group))
+    fitted = number_rows(change, intake.arrow_rows(rows, change.visible, change.name), strict=False)
     return types.conform(bags.counted(fitted.rename_columns(change.stored.names)), types.with_weight(change.stored))
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nabla.engine.apply import Replacement
+from nabla.lake.write.generated import last_numbers
 from nabla.lake.write.nested_checks import check_keys
 from nabla.lake.write.table_change import TableChange, absent_rows
 from nabla.storage import bags, capture, changes, files
@@ -54,7 +55,7 @@ def write_change(change: TableChange, capture_large: Capture | None = None) -> t
         metadata |= capture.capture(change.snapshot.folder, net)
     rows = change.snapshot.rows + sum(f.rows for f in adds) - sum(f.rows for f in removes)
     deleted = sum(f.deleted for f in recorded or ())
-    facts = {**change.entry.facts, "rows": rows}
+    facts = {**change.entry.facts, "rows": rows, **last_numbers(change)}
     part = change.entry.parts["data"].advanced(adds, removes, metadata)
     entry = Entry(change.entry.name, "table", change.entry.definition, {"data": part}, facts)
     return entry, {"inserted": rows - change.snapshot.rows + deleted, "deleted": deleted}
@@ -93,7 +94,7 @@ def _advanced(
     removes = [file for identity, file in before.items() if identity not in after]
     if not adds and not removes:
         return None
-    facts = {**change.entry.facts, "rows": change.snapshot.rows}
+    facts = {**change.entry.facts, "rows": change.snapshot.rows, **last_numbers(change)}
     captures = capture_large is not None and removes and change.entry.definition.get(DELTA_FEED)
     captured = capture_large(base, change.snapshot) if capture_large and captures else {}
     part = change.entry.parts["data"].advanced(adds, removes, captured)
