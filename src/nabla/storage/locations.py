@@ -20,7 +20,7 @@ from typing import Any, TextIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nabla.errors import MachineFault, NablaError
+from nabla.errors import NablaError
 from nabla.storage import object_store, parquet
 from nabla.storage.machine import current, reading, writing
 
@@ -117,23 +117,6 @@ def size(place: Location) -> int:
         return object_store.size(os.fspath(place)) if is_url(place) else current().stat(os.fspath(place)).st_size
 
 
-def refuse_empty_files(places: Iterable[Location]) -> None:
-    """NABLA_READ_FAILED for a file of this machine without content, as a power cut leaves it: Spark would take it for a file
-    without rows. A file that is missing is left to Spark to report."""
-    for place in places:
-        if is_url(place):
-            continue
-        with contextlib.suppress(FileNotFoundError), reading(place):
-            status = current().stat(os.fspath(place))
-            if status.st_size == 0 and stat.S_ISREG(status.st_mode):
-                raise MachineFault(
-                    "NABLA_READ_FAILED",
-                    "the file is damaged: it is empty",
-                    place=os.fspath(place),
-                    remedy="`nabla fsck` finds all damaged files. Restore this one from a copy.",
-                )
-
-
 def modified(place: Location) -> float:
     """The time of the last change in seconds since 1970; 0 for a folder at a URL. FileNotFoundError if there is nothing."""
     with reading(place):
@@ -221,9 +204,7 @@ def open_text(place: Location) -> TextIO:
 def read_text(place: Location) -> str:
     """A whole text."""
     with reading(place):
-        if not is_url(place):
-            return current().read(os.fspath(place), _read_text)
-        return object_store.read(os.fspath(place)).decode("utf-8")
+        return read_bytes(place).decode("utf-8")
 
 
 def read_bytes(place: Location) -> bytes:
@@ -273,7 +254,7 @@ def put_text(place: Location, text: str, *, overwrite: bool = False) -> None:
     machine = current()
     with writing(place):
         try:
-            machine.write(scratch, lambda path: _write_text(path, text))
+            machine.write(scratch, lambda path: _write_bytes(path, text.encode("utf-8")))
             machine.sync(scratch)
             if overwrite:
                 machine.move(scratch, target)
@@ -404,20 +385,10 @@ def _mode(place: Location) -> int:
             raise
 
 
-def _read_text(path: str) -> str:
-    with open(path, "rb", buffering=0) as file:
-        return file.read().decode("utf-8")
-
-
 def _read_range(path: str, start: int, size: int) -> bytes:
     with open(path, "rb", buffering=0) as file:
         file.seek(start)
         return file.read(size)
-
-
-def _write_text(path: str, text: str) -> None:
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        file.write(text)
 
 
 def _write_bytes(path: str, content: bytes) -> None:

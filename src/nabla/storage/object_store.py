@@ -6,7 +6,6 @@ Every operation is a request over the network, so that their number counts: noth
 
 from __future__ import annotations
 
-import configparser
 import errno
 import io
 import os
@@ -23,6 +22,7 @@ import pyarrow as pa
 
 from nabla.errors import NablaError
 from nabla.storage.machine import Unreachable
+from nabla.storage.store_settings import settings
 
 _SAME = {"s3a": "s3", "s3n": "s3", "abfss": "abfs", "wasbs": "abfs", "gcs": "gs"}
 """Names of schemes for Hadoop's names of them."""
@@ -333,7 +333,7 @@ def _store(scheme: str, host: str) -> Any:
     if scheme == "memory":
         return MemoryStore()
     try:
-        return from_url(f"{scheme}://{host}/", **_settings(scheme))
+        return from_url(f"{scheme}://{host}/", **settings(scheme))
     except Exception as error:  # of whatever the settings in the environment say
         raise NablaError(
             "NABLA_PATH",
@@ -341,31 +341,6 @@ def _store(scheme: str, host: str) -> Any:
             place=f"{scheme}://{host}",
             remedy="Check the URL, and the credentials in the environment.",
         ) from None
-
-
-def _settings(scheme: str) -> dict[str, Any]:
-    """What the client does not find by itself: it knows the environment, and the roles of machines and containers."""
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
-    if scheme != "s3":
-        return {}
-    plain = {"client_options": {"allow_http": True}} if endpoint.startswith("http://") else {}
-    located = {"endpoint": endpoint} if endpoint else {}
-    return {"config": {**located, **_profile()}, **plain}
-
-
-def _profile() -> dict[str, str]:
-    """The keys of the user's AWS profile, where the environment has none."""
-    if "AWS_ACCESS_KEY_ID" in os.environ:
-        return {}
-    path = os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or os.path.expanduser("~/.aws/credentials")
-    parser = configparser.ConfigParser(interpolation=None)
-    try:
-        parser.read(path)
-        section = parser[os.environ.get("AWS_PROFILE", "default")]
-    except (configparser.Error, KeyError, OSError):
-        return {}
-    names = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
-    return {name: section[name] for name in names if name in section}
 
 
 @contextmanager

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import stat
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nabla.storage import column_cache, locations
+from nabla.errors import MachineFault
+from nabla.storage import column_cache, locations, machine
 from nabla.storage.files import DataFile
 from nabla.storage.parquet import read_columns
 from nabla.storage.table import Snapshot
@@ -103,3 +106,20 @@ def _typed(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
 def _no_columns(rows: int) -> pa.Table:
     """A table that still knows its number of rows."""
     return pa.table({"": pa.nulls(rows)}).select([])
+
+
+def refuse_empty_files(places: Iterable[str]) -> None:
+    """NABLA_READ_FAILED for a file of this machine without content, as a power cut leaves it: Spark would take it for a file
+    without rows. A file that is missing is left to Spark to report."""
+    for place in places:
+        if locations.is_url(place):
+            continue
+        with suppress(FileNotFoundError), machine.reading(place):
+            status = machine.current().stat(place)
+            if status.st_size == 0 and stat.S_ISREG(status.st_mode):
+                raise MachineFault(
+                    "NABLA_READ_FAILED",
+                    "the file is damaged: it is empty",
+                    place=place,
+                    remedy="`nabla fsck` finds all damaged files. Restore this one from a copy.",
+                )

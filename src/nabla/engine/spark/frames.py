@@ -19,6 +19,7 @@ from nabla.engine import types
 from nabla.engine.spark.meaning import Settings
 from nabla.planner.steps import Size
 from nabla.storage import locations
+from nabla.storage.reading import refuse_empty_files
 
 _SETTINGS = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
@@ -97,7 +98,7 @@ def empty(session: SparkSession, schema: StructType) -> DataFrame:
 def read_parquet(session: SparkSession, paths: Sequence[str], schema: StructType, base: str | None = None) -> DataFrame:
     if not paths:
         return empty(session, schema)
-    locations.refuse_empty_files(paths)
+    refuse_empty_files(paths)
     reader = session.read.schema(schema)
     if base:
         reader = reader.option("basePath", base)
