@@ -73,7 +73,7 @@ def test_a_plan_tells_what_is_new_changed_and_gone_and_the_run_does_that(shop: P
     assert second["strong_regions"]["rows"] == 4
     assert second["strong_regions"]["seconds"] > 0
     assert ok("log")[0]["version"] == version  # a plan writes nothing
-    text = CliRunner().invoke(app, ["plan"]).stdout
+    text = CliRunner().invoke(app, ["plan"], env={"COLUMNS": "200"}).stdout
     assert "has the new columns orders" in text
 
     result = ok("run", "--mode", "incremental")

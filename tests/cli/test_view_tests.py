@@ -179,7 +179,7 @@ def test_a_wrong_increment_is_found_though_the_query_is_right(shop: Path, monkey
 )
 def test_a_malformed_test_is_said_with_its_line(shop: Path, text: str, expected: list[str]) -> None:
     (shop / "tests/bad.yml").write_text(text)
-    result = CliRunner().invoke(app, ["test", "-k", "bad"])
+    result = CliRunner().invoke(app, ["test", "-k", "bad"], env={"COLUMNS": "400"})
     said = (result.stderr + result.stdout).replace("\n", " ")
     assert result.exit_code == 1
     assert "NABLA_TEST" in said

@@ -26,6 +26,7 @@ from nabla.storage.altered_table import eras_after
 from nabla.storage.bags import N
 from nabla.storage.catalog import FEED_FROM, Entry, LakeState
 from nabla.storage.changes import between
+from nabla.storage.copied_table import PIECES
 from nabla.storage.table import StoredTable
 
 
@@ -38,10 +39,7 @@ def read(context: LakeContext, name: str, version: int | None, fresh: bool) -> D
     if version is not None:
         check_version(entry, version, None if entry.kind == "registered" else part.version)
     wanted = current_version(context.log, entry) if version is None else version
-    if entry.kind == "registered":
-        return user_frame(context.spark.home, table_of(context.log, entry).snapshot(wanted), columns_of(entry))
-    snapshot = context.log.table(part).snapshot(wanted)  # with the columns that it had then
-    return user_frame(context.spark.home, snapshot, columns_at(entry, wanted))
+    return user_frame(context.spark.home, _table_then(context, entry).snapshot(wanted), columns_at(entry, wanted))
 
 
 def read_changes(context: LakeContext, name: str, since: int, pairs: bool) -> DataFrame:
@@ -85,7 +83,7 @@ def read_unnested(context: LakeContext, name: str) -> DataFrame:
 
 def _table_changes(context: LakeContext, entry: Entry, since: int) -> DataFrame:
     """The changes of a table after a version, in the form of a view's feed."""
-    table, names = _plain_table(context, entry), columns_of(entry)
+    table, names = _table_then(context, entry), columns_of(entry)
     feed: DataFrame | None = None
     for version in range(since + 1, current_version(context.log, entry) + 1):
         stamp = datetime.datetime.fromtimestamp(table.timestamp(version) / 1000, datetime.UTC)
@@ -101,9 +99,10 @@ def _table_changes(context: LakeContext, entry: Entry, since: int) -> DataFrame:
     return feed
 
 
-def _plain_table(context: LakeContext, entry: Entry) -> StoredTable:
-    """The table of an object, whose versions have the columns that they had at their time."""
-    return table_of(context.log, entry) if entry.kind == "registered" else context.log.table(entry.parts["data"])
+def _table_then(context: LakeContext, entry: Entry) -> StoredTable:
+    """The table of an object, whose versions have the columns that they had at their time, and a copy's those of its source."""
+    is_of_others = entry.kind == "registered" or PIECES in entry.parts
+    return table_of(context.log, entry) if is_of_others else context.log.table(entry.parts["data"])
 
 
 def _with_newest_columns(rows: DataFrame, entry: Entry, version: int, schema_json: str) -> DataFrame:

@@ -220,6 +220,7 @@ def _readers(lake: Lake) -> list[Call]:
         Call("changes", lake.changes, {"name": "v"}, feed),
         Call("sql", lake.sql, {"text": "SELECT * FROM t"}, {"text": (*bad.NO_QUERY, Thing, len), **bad.ANSWERING}),
         Call("answer", lake.answer, {"query": "SELECT * FROM t"}, {"query": (*bad.NO_QUERY, Thing), **bad.ANSWERING}),
+        Call("accelerate", lake.accelerate, {}, {"spark": (5, "local", Thing(), []), "on": bad.NO_TRUTH}),
         Call("unnest", lake.unnest, {}, {"name": bad.NO_NAME}),
         Call("history", lake.history, {}, {"name": named, "limit": bad.NO_NUMBER}),
         Call("revert", lake.revert, {}, {"version": (None, *bad.NO_NUMBER, 10**6)}),
@@ -251,12 +252,20 @@ def _changes(lake: Lake) -> list[Call]:
     part = {"table": "n", "rows": [("x", [(2,)])]}
     change = {"table": "t", "set": {"name": "'z'"}}
     wrong_change = {"table": tables, "set": bad.NO_SET, "where": bad.NO_CONDITION}
+    searching, deleting = {"where": bad.NO_CONDITION}, {"delete_when": bad.NO_CONDITION}
     ended = ("insert", "delete", "update", "merge", "remove", "read", "commit")
     found = [
         Call("tx.insert", inside("insert"), {"table": "t", "rows": []}, {"table": tables, "rows": rows}),
         Call("tx.delete", inside("delete"), {"table": "t"}, {"where": (None, *bad.NO_CONDITION)}),
         Call("tx.delete rows", inside("delete"), {"table": "t", "rows": []}, {"table": tables, "rows": gone}),
         Call("tx.update", inside("update"), change, wrong_change),
+        Call(
+            "tx.upsert",
+            inside("upsert"),
+            {"table": "t", "rows": [(1, "z")]},
+            {"table": tables, "rows": rows, **deleting},
+        ),
+        Call("tx.replace", inside("replace"), {"table": "t", "rows": []}, {"table": tables, "rows": rows, **searching}),
         Call("tx.merge", inside("merge"), part, {"table": (*tables, "t"), "rows": rows}),
         Call("tx.remove", inside("remove"), part, {"table": (*tables, "t"), "rows": rows}),
         Call("tx.read", inside("read"), {"name": "v"}, {"name": bad.NO_NAME, "fresh": bad.NO_TRUTH}),

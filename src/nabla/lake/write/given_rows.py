@@ -113,6 +113,8 @@ def _tables(change: TableChange, rows: intake.Data, delete_when: str | None) -> 
 
 def _from_dicts(change: TableChange, rows: list[Mapping[str, Any]], delete_when: str | None) -> pa.Table:
     """Dicts that have the same columns. The types of columns that the table lacks are those of their values."""
+    if not rows[0]:
+        return intake.arrow_rows(rows, change.visible, change.name)  # which refuses rows without columns
     known = {field.name.casefold(): field for field in change.visible.fields}
     mine = [known[name.casefold()] for name in map(str, rows[0]) if name.casefold() in known]
     more = [name for name in map(str, rows[0]) if name.casefold() not in known]
