@@ -6,14 +6,14 @@ commit names. Their change is minimal: no row is both deleted and inserted. Of a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
 
 from nabla.storage import bags, files
 from nabla.storage.boundary import CAPTURES
-from nabla.storage.changes import CHANGE_TYPE, KEY
+from nabla.storage.changes import CHANGE_TYPE
 from nabla.storage.deltalog import CAPTURED
 from nabla.storage.files import DataFile
 
@@ -30,8 +30,3 @@ def capture(folder: str, signed: pa.Table) -> dict[str, Any]:
 def said(captured: Iterable[DataFile]) -> dict[str, Any]:
     """What the metadata of a commit says of the files of a feed."""
     return {CAPTURED: [{"path": file.path, "bytes": file.bytes} for file in captured]}
-
-
-def named_beside(metadata: Mapping[str, Any]) -> list[str]:
-    """The files that the metadata of a commit names beside those of the table: recorded changes, and those of the feed."""
-    return [file["path"] for key in (KEY, CAPTURED) for file in metadata.get(key, ())]

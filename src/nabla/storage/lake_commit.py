@@ -7,8 +7,10 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from nabla.storage import capture, files, locations
+from nabla.storage import files, locations
 from nabla.storage.catalog import Entry, Part, format_of, to_table
+from nabla.storage.changes import KEY
+from nabla.storage.deltalog import CAPTURED
 from nabla.storage.machine import current
 from nabla.storage.uncommitted import note
 
@@ -20,8 +22,13 @@ def named_files(part: Part) -> list[str]:
     """The files that a promised commit names, recorded changes and deletion vectors among them."""
     if part.pending is None:
         return []
-    beside = capture.named_beside(part.pending.metadata)
+    beside = named_beside(part.pending.metadata)
     return list(dict.fromkeys((*(path for file in part.pending.adds for path in file.paths), *beside)))
+
+
+def named_beside(metadata: Mapping[str, Any]) -> list[str]:
+    """The files that the metadata of a commit names beside those of the table: recorded changes, and those of the feed."""
+    return [file["path"] for key in (KEY, CAPTURED) for file in metadata.get(key, ())]
 
 
 def write_catalog(folder: str, entries: Mapping[str, Entry]) -> files.DataFile:

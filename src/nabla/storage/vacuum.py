@@ -14,7 +14,16 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from nabla.errors import NablaError
-from nabla.storage import boundary, capture, deltalog, key_counts, locations, machine, running_files, uncommitted
+from nabla.storage import (
+    boundary,
+    deltalog,
+    key_counts,
+    lake_commit,
+    locations,
+    machine,
+    running_files,
+    uncommitted,
+)
 from nabla.storage.boundary import LOG, STAGING, TABLES
 from nabla.storage.catalog import LakeState
 from nabla.storage.lakelog import LakeLog
@@ -130,7 +139,7 @@ def _needed(table: StoredTable, oldest: int) -> set[str]:
             raise
     for commit in deltalog.commits(table.folder, oldest, latest):
         if commit is not None:
-            needed |= {*commit.adds, *commit.vectors, *capture.named_beside(commit.metadata)}
+            needed |= {*commit.adds, *commit.vectors, *lake_commit.named_beside(commit.metadata)}
     return needed
 
 
